@@ -1,4 +1,4 @@
-"""What access control costs those who have logged in, and what attackers can do to them.
+"""What access control costs clients that have logged in, and what attackers can do to them.
 
     python benchmarks/access.py            # about five minutes
     python benchmarks/access.py --quick    # does it work? The figures of this say nothing
@@ -76,7 +76,7 @@ QUICK = Size(2, 500, 50, 2, 5, 0.5, 50, 2, 20)
 
 
 class Broker:
-    """A broker that runs, and who may log in."""
+    """A running broker, and its users."""
 
     def __init__(self, process: Served, token: str, *, has_tls: bool) -> None:
         self.process, self.token, self.has_tls = process, token, has_tls
@@ -89,7 +89,7 @@ class Broker:
 
     @property
     def processor_ns(self) -> int:
-        """What its threads have used of the processor."""
+        """The processor time that its threads have used."""
         tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
 
@@ -141,7 +141,7 @@ class Client:
         return reply
 
     def pipeline(self, data: bytes, count: int, at_once: int) -> None:
-        """Send the same request so often, and read the replies, with so many under way."""
+        """Send the same request this many times, and read the replies, with this many under way."""
         sent = read = 0
         while read < count:
             some = min(at_once - (sent - read), count - sent)
@@ -173,7 +173,7 @@ def show(what: str, value: str) -> None:
 
 
 def rights(size: Size) -> None:
-    """What asking about rights costs the broker."""
+    """What checking rights costs the broker."""
     data = encode(Publish(1, "orders", Batch.of_columns([b""], [b"x" * 100])))
 
     def cost(at: Broker, client: Client) -> float:
@@ -268,7 +268,7 @@ class Pair:
 
 
 def beside(size: Size, what: str, *attack: str) -> None:
-    """What a healthy pair is served beside an attack, compared with the pair by itself."""
+    """The rate of a healthy pair beside an attack, compared with the pair by itself."""
     with broker() as at, closing(Pair(at)) as pair:
 
         def attacked() -> float:
@@ -287,7 +287,7 @@ def beside(size: Size, what: str, *attack: str) -> None:
 
 
 def timing(size: Size) -> None:
-    """Whether it shows in time that a user does not exist; without the waits between two attempts."""
+    """Whether timing reveals that a user does not exist; without the waits between two attempts."""
     record = Record("ana", (), new_password("correct horse battery"))
     wrong = {"wrong password": "ana", "no such user": "nobody"}
     found: dict[str, list[float]] = {kind: [] for kind in wrong}

@@ -59,7 +59,7 @@ SILENT_PING, PING = encode(Ping(0, 0)), encode(Ping(1, 0))
 
 @dataclass(frozen=True)
 class Target:
-    """A broker, and with how many connections it is attacked.
+    """A broker to attack, and the number of connections to attack it with.
 
     Attributes:
         seconds: after which the attack is over.
@@ -75,7 +75,7 @@ class Target:
         print("ready", flush=True)
 
     def prepare(self, requests: Iterator[Frame] | list[Frame]) -> None:
-        """Make what the attack needs, over a connection of its own; what the broker refuses is not there."""
+        """Make what the attack needs, over a connection of its own; refusals are ignored."""
         with suppress(RuntimeError, OSError), closing(IdleConnection(self.port, ADDRESS)) as connection:
             connection.ask(requests)
 
@@ -249,7 +249,7 @@ def never_committing(target: Target) -> Never:
 
 
 def _stay(target: Target, requests: bytes) -> Never:
-    """Make so many connections with these requests, and do nothing more."""
+    """Make this many connections with these requests, and do nothing more."""
     raws = list[socket.socket]()
     with suppress(OSError):
         for _ in range(target.connections):

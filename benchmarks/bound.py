@@ -65,7 +65,7 @@ class Point:
 
     @property
     def ratio(self) -> float | None:
-        """Memory ÷ what is reported, if that is anything."""
+        """Memory ÷ what is reported, if that is not 0."""
         return self.grown / self.reported if self.reported else None
 
     @property
@@ -89,7 +89,7 @@ class Fillers:
     addresses: Iterator[str] = field(default_factory=lambda: cycle(ADDRESSES))
 
     def fill(self, requests: Iterable[Frame] = (), data: bytes = b"", expected: int = 0) -> None:
-        """One more connection, with these requests, these bytes, and so many messages that come to it."""
+        """Open one more connection, with these requests, these bytes, and this many messages to receive."""
         try:
             self.held.append(IdleConnection(self.port, next(self.addresses), tolerant=True))
             self.held[-1].ask(requests)
@@ -239,7 +239,7 @@ def line(point: Point) -> str:
 
 
 def main(words: Iterable[str] | None = None) -> int:
-    """Fill what was asked for; what there is is shown, also after Ctrl-C."""
+    """Fill what was asked for; the results so far are shown, also after Ctrl-C."""
     described = "\n".join(f"  {name:16} {step.__doc__}" for name, step in STEPS.items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.bound",

@@ -1,4 +1,4 @@
-"""A publisher and readers that keep a broker busy while somebody looks at it, for `benchmarks/views.py`."""
+"""A publisher and readers that keep a broker busy while it is watched, for `benchmarks/views.py`."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ COMMIT_EVERY = 1000  # messages
 
 
 def processor_ns(pid: int) -> int:
-    """Returns what the threads of a process have used of the processor."""
+    """Returns the processor time that the threads of a process have used."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(OSError):  # it has ended
@@ -38,7 +38,7 @@ class Readers(threading.Thread):
         self.start()
 
     def expect(self, messages: int) -> threading.Event:
-        """Returns what is set when so many more have come, to all of them together."""
+        """Returns an event that is set when this many more have come, to all of them together."""
         self._left, self._at_end = messages, threading.Event()
         return self._at_end
 
@@ -81,7 +81,7 @@ class Load:
         self._readers = Readers(at, readers)
 
     def publish(self, count: int) -> float:
-        """Publish so many messages, as fast as they are read. Returns µs of the broker's processor time for each."""
+        """Publish this many messages, as fast as they are read. Returns µs of the broker's processor time for each."""
         data = encode(Publish(1, TOPIC, Batch.of_columns([b"key"], [PAYLOAD])))
         at_end, before = self._readers.expect(count * self._count), processor_ns(self._at.process.pid)
         self._publisher.pipeline(data, count, UNDER_WAY)

@@ -17,7 +17,7 @@ from zaichik_protocol import Hello, encode
 ADDRESS = "127.0.0.2"  # the clients that are measured come from 127.0.0.1
 HELLO = encode(Hello(1, client="attacker"))
 CHUNK = 64 * 1024  # bytes of one system call
-MANY = 100  # connections, from which on each gets a small buffer: the kernel's memory belongs to others, too
+MANY = 100  # connections: from this number on, each gets a small buffer, because others need the kernel's memory, too
 SMALL_BUFFER = 64 * 1024
 PATIENCE_SECONDS = 2.0  # for a broker that accepts late or greets late
 PAUSE_SECONDS = 0.02  # before dialling a broker again that has refused a connection
@@ -70,7 +70,7 @@ def greeted(port: int, *, buffer: int | None = None) -> socket.socket:
 
 
 def exactly(raw: socket.socket, size: int) -> bytes:
-    """Returns so many bytes; fewer if the peer has closed."""
+    """Returns this many bytes; fewer if the peer has closed."""
     data = b""
     while len(data) < size and (more := raw.recv(size - len(data))):
         data += more
@@ -112,7 +112,7 @@ class Swarm:
 
 
 def flood(port: int, number: int, frames: bytes, ready: Callable[[], None], *, reads: bool = True) -> Never:
-    """Send the frames again and again over so many connections, each as fast as the broker takes them."""
+    """Send the frames again and again over this many connections, each as fast as the broker takes them."""
     data = memoryview(frames * max(1, CHUNK // len(frames)))
     swarm, poll, scratch = Swarm(port, number, blocking=False), select.epoll(), bytearray(1024 * 1024)
     sent: dict[int, int] = {}  # how far each has come in the data, which begins anew after its end
@@ -141,7 +141,7 @@ def flood(port: int, number: int, frames: bytes, ready: Callable[[], None], *, r
 
 
 def converse(port: int, number: int, conversation: Callable[[], Conversation], ready: Callable[[], None]) -> Never:
-    """Have so many conversations at once: each is given what came, and yields what is to be sent."""
+    """Hold this many conversations at once: each is given what came, and yields what is to be sent."""
     swarm, poll = Swarm(port, number, blocking=True), select.epoll()
     talks: dict[int, Conversation] = {}
 

@@ -49,7 +49,7 @@ def publishing_rows(table: Table) -> list[list[str]]:
 
 
 def compared_rows(table: Table) -> list[list[str]]:
-    """Returns a row for each cell, with each figure and what it is of the first one, run by run."""
+    """Returns a row for each cell, with each figure and its ratio to the first one, run by run."""
     figures = list(dict.fromkeys(figure for _, figure in table.columns()))
     names = [figures[0], *(it for name in figures[1:] for it in (name, f"{name} : {figures[0]}"))] if figures else []
     found = [[table.unit, *names]]

@@ -4,9 +4,9 @@
     python benchmarks/explain.py --quick             # does it work? The figures of this say nothing
     python benchmarks/explain.py --base COMMIT       # compared with that, instead of the last commit without it
 
-The same publishes are sent over a socket to the broker as it is, and as it was before there was anything to remember.
-They come as fast as it reads them, many with each read, which is where a publish costs least. Each figure is the ratio
-of processor times, the median of pairs that take turns, so that a machine that is busy with something else slows down
+The same publishes are sent over a socket to the broker as it is, and as it was before it remembered anything. They come
+as fast as it reads them, many with each read, which is where a publish costs least. Each figure is the ratio of
+processor times, the median of pairs that take turns, so that a machine that is busy with something else slows down
 both.
 """
 
@@ -74,7 +74,7 @@ def before() -> str:
 
 
 def seconds(tree: Path, scenario: str, count: int) -> float:
-    """Returns the processor time of so many publishes in a process of its own, with the packages of that folder."""
+    """Returns the processor time of this many publishes in a process of its own, with the packages of that folder."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tree), str(tree / "protocol")])}
     command = [sys.executable, __file__, "--worker", scenario, str(count)]
     done = subprocess.run(command, cwd=tree, env=environment, check=True, capture_output=True, text=True)
@@ -82,7 +82,7 @@ def seconds(tree: Path, scenario: str, count: int) -> float:
 
 
 def worker(scenario: str, count: int) -> float:
-    """Returns the processor time of a broker for so many publishes of a client in another process."""
+    """Returns the processor time of a broker for this many publishes of a client in another process."""
     from zaichik.running import running_broker
 
     async def run() -> float:
@@ -119,7 +119,7 @@ def answers(peer: socket.socket, requests: bytes) -> None:
 
 
 def frames(scenario: str, count: int) -> tuple[bytes, bytes]:
-    """Returns what makes the topic and its reader, and so many publishes. All are answered."""
+    """Returns the requests that make the topic and its reader, and this many publishes. All are answered."""
     from zaichik_protocol import FOREVER, Batch, CreateTopic, Hello, Publish, Subscribe, encode
 
     is_compacted, size = scenario in {"compacted", "batches"}, 100 if scenario == "batches" else 1

@@ -67,7 +67,7 @@ class IdleConnection:
                 self._read()
 
     def receive(self, messages: int) -> None:
-        """Returns when so many messages have come in all."""
+        """Returns when this many messages have come in all."""
         while self.received < messages:
             self._read()
 
@@ -109,7 +109,7 @@ def create(topic: str, capacity: int) -> CreateTopic:
 
 
 def topics(number: int) -> Iterator[Frame]:
-    """Requests for as many topics, with the settings everybody gets."""
+    """Requests for this many topics, with default settings."""
     return (CreateTopic(1, f"topic-{index}") for index in range(number))
 
 

@@ -211,7 +211,7 @@ def interpreter(text: str) -> str:
     try:
         subprocess.run([path, "-I", "-c", "import zaichik"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise argparse.ArgumentTypeError(f"{text} is no Python that has zaichik installed") from error
+        raise argparse.ArgumentTypeError(f"{text} is not a Python that has zaichik installed") from error
     return path
 
 
@@ -251,7 +251,7 @@ def parsed(words: Iterable[str] | None) -> argparse.Namespace:
 
 
 def main(words: Iterable[str] | None = None) -> int:
-    """Measure what was asked for; what there is is shown, also after Ctrl-C."""
+    """Measure what was asked for; the results so far are shown, also after Ctrl-C."""
     asked = parsed(words)
     options = Options(chosen(asked.attack, asked.connections), asked.seconds, asked.rounds, asked.python)
     rows: list[Row] = []

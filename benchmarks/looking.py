@@ -1,6 +1,6 @@
-"""Those who look at a broker, for `benchmarks/views.py`.
+"""Programs that watch a broker, for `benchmarks/views.py`.
 
-A signal stops them and another lets them go on: so one broker is looked at and left alone in turns, and nothing else
+A signal stops them and another lets them go on: so one broker is watched and left alone in turns, and nothing else
 about it differs.
 """
 
@@ -111,7 +111,7 @@ def patched(value: Any, patch: Any) -> Any:
 
 
 def pages(query: str, count: int) -> Looker:
-    """Returns who has as many pages open."""
+    """Returns a looker with this many open pages."""
 
     @contextmanager
     def looking(broker: int) -> Iterator[int]:
@@ -125,7 +125,7 @@ def pages(query: str, count: int) -> Looker:
 
 @contextmanager
 def scrapes(broker: int) -> Iterator[int]:
-    """Somebody who reads the metrics when a second begins, every second."""
+    """A scraper that reads the metrics at the beginning of every second."""
     with web(broker) as (port, group):
         ended = threading.Event()
 

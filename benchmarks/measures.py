@@ -75,6 +75,6 @@ def roundtrip(job: Job) -> Figures:
 
 
 def told(job: Job) -> Figures:
-    """What a role finds by itself, with no other process to begin with at one moment."""
+    """Returns the result of a role that runs alone, so that nothing has to begin at the same moment."""
     with actor(job) as process:
         return process.result()

@@ -52,7 +52,7 @@ def note(figures: Figures, **found: float) -> None:
 
 
 async def connections(figures: Figures, runs: int, *, quick: bool) -> None:
-    """A full house."""
+    """As many connections as the broker allows."""
     each = 100 if quick else min(9_800, connection_sockets(LIMIT)) // 3 - 2
     for _ in range(runs):
         with ExitStack() as stack, served("--log-level", "warning", descriptors=LIMIT) as broker:

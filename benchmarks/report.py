@@ -60,7 +60,7 @@ def gather(tables: list[Table], runs: int, peers: Iterable[Peer], *, quick: bool
 
 
 def write(directory: Path, results: Results) -> None:
-    """Everything that there is to write."""
+    """Write results.json, results.md and the plots."""
     directory.mkdir(parents=True, exist_ok=True)
     data = {"about": results.about, "scenarios": [asdict(table) for table in results.tables]}
     (directory / "results.json").write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -79,10 +79,10 @@ def write(directory: Path, results: Results) -> None:
 
 
 def load(directory: Path) -> Results:
-    """What `write` has written.
+    """Returns what `write` has written.
 
     Raises:
-        FileNotFoundError: nothing has.
+        FileNotFoundError: there are no results in the folder.
     """
     data = json.loads((directory / "results.json").read_text(encoding="utf-8"))
     tables = [

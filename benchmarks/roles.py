@@ -19,7 +19,7 @@ import anyio
 
 from benchmarks.peers.peer import Job, Link, Peer, Receipt
 
-SPIN_SECONDS = 0.002  # an event loop sleeps in whole milliseconds; what is left it spends asking for events
+SPIN_SECONDS = 0.002  # an event loop sleeps in whole milliseconds; the rest of the wait is spent polling
 Result = dict[str, Any]
 
 

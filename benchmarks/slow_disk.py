@@ -1,4 +1,4 @@
-"""A broker with durable topics on a disk that takes its time.
+"""A broker with durable topics on a slow disk.
 
 python -m benchmarks.slow_disk PORT FOLDER SECONDS
 """

@@ -1,4 +1,4 @@
-"""Spark reading topics and counting compaction, beside what else one would use.
+"""Spark reading topics and counting compaction, compared with the alternatives.
 
     python benchmarks/spark.py                     # some minutes
     python benchmarks/spark.py --quick             # does it run?
@@ -78,7 +78,7 @@ def write_events(folder: Path, count: int, skew: float, hottest: float = 0.0) ->
         folder: where to.
         count: how many.
         skew: exponent of the keys' Zipf distribution; 0: all keys are equally frequent.
-        hottest: part of all events that one key has beside that.
+        hottest: part of all events that one more key has.
     """
     dice = np.random.default_rng(7)
     keys = dice.integers(0, KEYS, count) if skew == 0 else dice.zipf(skew, count) % KEYS

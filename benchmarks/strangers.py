@@ -1,4 +1,4 @@
-"""Strangers who attack a broker that asks who somebody is; run as a process of its own by `benchmarks/access.py`.
+"""Strangers who attack a broker with access control; run as a process of its own by `benchmarks/access.py`.
 
     python benchmarks/strangers.py PORT wrong
     python benchmarks/strangers.py PORT stalled NUMBER
@@ -30,7 +30,7 @@ def context() -> ssl.SSLContext:
 
 
 def wrong_logins(port: int) -> Never:
-    """Log in with wrong tokens, as often as is meant."""
+    """Log in with wrong tokens, at a fixed rate."""
     with ThreadPoolExecutor(THREADS) as threads:  # who is made to wait must not hold up the rest
         print("begun", flush=True)
         began, number = time.perf_counter(), 0
@@ -51,7 +51,7 @@ def _wrong_login(port: int) -> None:
 
 
 def stalled(port: int, number: int) -> Never:
-    """Have so many handshakes that send a byte a second; those that are ended begin again."""
+    """Keep this many handshakes that send a byte a second; those that are ended begin again."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
         context().wrap_bio(incoming, outgoing).do_handshake()

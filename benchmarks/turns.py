@@ -106,6 +106,6 @@ def present(peers: dict[str, Peer]) -> dict[str, Peer]:
 
 
 def why_absent(peer: Peer) -> str:
-    """Returns "", after fetching what can be fetched; or the reason why this peer cannot be measured."""
+    """Returns the reason why this peer cannot be measured; "" if it can, after fetching what it needs."""
     missing = peer.missing()
     return f"{missing} is not installed" if missing else peer.obtain()

@@ -1,4 +1,4 @@
-"""What it costs to look at a broker: a page in a browser, `zaichik watch`, and metrics for Prometheus.
+"""What it costs a broker to be watched: by a page in a browser, `zaichik watch`, and Prometheus.
 
     python benchmarks/views.py --browser    # four minutes
     python benchmarks/views.py --quick      # does it work? The figures of this say nothing
@@ -6,8 +6,8 @@
     python benchmarks/views.py --only cost --looker watch
 
 A fixed number of messages is published as fast as a reader gets them, and the processor time of the broker is counted:
-while somebody looks, and while those who look are stopped (SIGSTOP), in turns, at the same broker. Each ratio is the
-median of ten pairs. Pages are open without a browser, which reads the same streams; with `--browser`, there is one.
+while it is watched, and while the watchers are stopped (SIGSTOP), in turns, at the same broker. Each ratio is the
+median of ten pairs. Pages are streams without a browser; with `--browser`, there is one.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def broker() -> Iterator[Broker]:
 
 
 def cost(pairs: int, part: float, word: str) -> None:
-    """What looking costs the broker. Only those who look are measured whose name has that word in it."""
+    """What being watched costs the broker. Only watchers whose name has that word in it are measured."""
     show("processor time of the broker for a message that is published and read", "looked at µs; not µs; ratio")
     for name, (looker, others, seconds) in SCENARIOS.items():
         if word not in name:
@@ -90,7 +90,7 @@ def cost(pairs: int, part: float, word: str) -> None:
 
 
 def calibrated(load: Load, seconds: float) -> int:
-    """Returns how many messages take about so long."""
+    """Returns how many messages take about this long."""
     load.publish(2_000)
     began = time.perf_counter()
     load.publish(5_000)
@@ -98,7 +98,7 @@ def calibrated(load: Load, seconds: float) -> int:
 
 
 def looked_at(group: int, load: Load, count: int, seconds: float) -> Measure:
-    """Returns what measures while the processes of that group go on."""
+    """Returns a function that measures while the processes of that group go on."""
 
     def measure() -> float:
         with resumed(group):
@@ -214,7 +214,7 @@ def streams(seconds: float) -> None:
 
 
 def share(pid: int, seconds: float) -> float:
-    """Returns which part of a core a process takes during so many seconds."""
+    """Returns which part of a core a process takes during this many seconds."""
     before, began = processor_ns(pid), time.perf_counter()
     time.sleep(seconds)
     return (processor_ns(pid) - before) / 1e9 / (time.perf_counter() - began)

@@ -1,4 +1,4 @@
-"""How an example comes to a broker: it starts one of its own, or takes a running one with `--connect HOST:PORT`."""
+"""How an example finds a broker: it starts one of its own, or uses a running one with `--connect HOST:PORT`."""
 
 import argparse
 import secrets
@@ -25,9 +25,9 @@ async def at_broker(
 ) -> AsyncIterator[zaichik.Client]:
     """A client at the broker of that address; if there is none, at a new broker that lives as long as the block.
 
-    `clock` is what the new broker goes by. A running broker has a clock already, and nobody else can move it.
-    `needs` is what the example uses of all that the protocol lets a broker leave out: one that has left it out is
-    named in a sentence, and so is an address without a broker.
+    `clock` is the clock of the new broker. A running broker has a clock already, and nobody else can move it.
+    `needs` is the optional part of the protocol that the example uses, if any. A broker without it is reported in a
+    sentence, and so is an address without a broker.
     """
     if address is not None:
         try:
@@ -45,8 +45,8 @@ async def at_broker(
 def fresh(name: str) -> str:
     """A topic name that nobody has used, "echo-5f3a09c1".
 
-    Topics stay until their broker stops. Under a fixed name, an example that runs for the second time would
-    meet what its first run has left.
+    Topics stay until their broker stops. With a fixed name, the second run of an example would find what the
+    first has left.
     """
     return f"{name}-{secrets.token_hex(4)}"
 

@@ -6,7 +6,7 @@
 
 Departures are published without compaction, on the data's own time; the key is the aircraft. Then Spark reads the topic
 and works out, for several windows in one pass, what the broker would have stored. One of the answers is checked
-against a broker that is given that window.
+against a broker with that window.
 """
 
 import argparse
@@ -53,5 +53,5 @@ def ask(port: int) -> Sequence[int]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--days", type=int, default=3, help="the first so many days of the year (default: 3)")
+    parser.add_argument("--days", type=int, default=3, help="the first DAYS days of the year (default: 3)")
     anyio.run(main, parser.parse_args().days)

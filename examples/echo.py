@@ -3,8 +3,8 @@
     python examples/echo.py
     python examples/echo.py --connect 127.0.0.1:8889
 
-A broker does not mind who reads what. A subscription gets every message of its topic, in the order in which the
-broker stored them, and that includes what the same program has published.
+A broker does not care who published a message. A subscription gets every message of its topic, in the order in which
+the broker stored them, and that includes what the same program has published.
 """
 
 import anyio

@@ -9,8 +9,8 @@ The key is the aircraft's tail number and the compaction window six hours: of th
 topic gets the first in six hours. It keeps them for a week. Before each minute's departures are published, the
 broker's clock is moved to that minute, so a year passes in about a minute.
 
-What the broker must have kept is worked out once more below, in a few lines that know nothing of brokers. A
-broker that is already running goes by its own clock: to it, the whole year happens within these six hours.
+What the broker must have kept is worked out again below, in a few lines that know nothing of brokers. A broker
+that is already running goes by its own clock: to it, the whole year happens within one window of six hours.
 """
 
 import argparse
@@ -31,7 +31,7 @@ async def main(options: argparse.Namespace) -> None:
     clock = ManualClock()
     async with at_broker(options.connect, clock, needs="Describe, a request") as client:
         topic = fresh("flights")
-        await client.topics(topic)  # if it is not offered, better to hear so now than after a year
+        await client.topics(topic)  # if the broker lacks it, better to hear so now than after a year
         # No week has more than 10,000 departures, so the ring is large enough and evicts none.
         await client.create_topic(topic, compaction_window=WINDOW, retention_ttl=RETENTION, capacity=10_000)
         for number, (minute_us, flights) in enumerate(by_minute(departures)):
@@ -54,7 +54,7 @@ async def main(options: argparse.Namespace) -> None:
 
 
 def first_in_window(departures: Iterable[Departure]) -> Iterator[Departure]:
-    """What must be stored: of each aircraft the first departure in six hours, and all that name no aircraft."""
+    """What must be stored: each aircraft's first departure in six hours, and all departures without an aircraft."""
     window_ends: dict[str | None, int] = {}
     for departure in departures:
         if departure.tail is None or departure.scheduled_us >= window_ends.get(departure.tail, 0):
@@ -64,5 +64,5 @@ def first_in_window(departures: Iterable[Departure]) -> Iterator[Departure]:
 
 if __name__ == "__main__":
     parser = arguments(__doc__)
-    parser.add_argument("--days", type=int, help="only the first so many days of the year")
+    parser.add_argument("--days", type=int, help="only the first DAYS days of the year")
     anyio.run(main, parser.parse_args())

@@ -3,8 +3,8 @@
     python examples/retention.py
     python examples/retention.py --connect 127.0.0.1:8889
 
-Two topics get the same news while nobody listens. One keeps messages for a minute, and whoever subscribes in
-that minute still gets them. The other has no retention, and whoever comes late has missed them.
+Two topics get the same news while nobody listens. One keeps messages for a minute, and a reader that subscribes
+within that minute still gets them. The other has no retention: a reader that comes late has missed them.
 
 The broker that the example starts goes by a clock that moves only when told to. So a minute passes at once.
 """

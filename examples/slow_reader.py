@@ -1,11 +1,11 @@
-"""A slow reader: it holds up nobody, and is told exactly how much it has missed.
+"""A slow reader: it holds nobody up, and is told exactly how much it has missed.
 
     python examples/slow_reader.py
     python examples/slow_reader.py --connect 127.0.0.1:8889
 
-The topic keeps the last 100 messages. A reader subscribes with a credit of 10: that many it may be sent before
+The topic keeps the last 100 messages. A reader subscribes with a credit of 10: it may be sent that many before
 it has dealt with the first. Then 1000 messages are published while it sleeps. It was sent 10, the last 100 are
-still there, and it learns that the 890 in between are gone. Received and lagged make 1000: nothing is lost in
+still there, and it learns that the 890 in between are gone. Received and lagged add up to 1000: nothing is lost in
 silence.
 """
 

@@ -464,7 +464,7 @@ def test_an_attack_that_is_not_known_is_refused():
 def test_a_python_without_a_broker_is_refused(program):
     done = run(f"benchmarks.{program}", "--python", "/bin/false")
     assert done.returncode == 2
-    assert "/bin/false is no Python that has zaichik installed" in done.stderr
+    assert "/bin/false is not a Python that has zaichik installed" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from zaichik.running import running_broker, serve
     from zaichik.serving.server import Server
 
-# Most programs are clients. What runs a broker is half as much again to import, and comes when it is first asked for.
+# Most programs are clients. What runs a broker takes half as long again to import, so it is imported on first use.
 _BROKER = {
     "BrokerSettings": "broker.settings",
     "CannotOpen": "log.store",

@@ -1,12 +1,12 @@
-"""Do a broker's numbers add up? The conservation laws of docs/semantics.md, checked from what `describe` tells.
+"""Do a broker's numbers add up? The conservation laws of docs/semantics.md, checked against what `describe` reports.
 
 Each law is a sum that a person can follow, because every message has exactly one fate:
 
     published 12 = stored 10 + compacted 2
 
 A row of `describe` is made between two requests, so its numbers belong together, however busy the broker is. Two rows
-may be of different moments: messages come and go between two pages. So each law is about the numbers of one row, and a
-broker that is right is never accused.
+may be from different moments: messages come and go between two pages. So each law is about the numbers of one row, and
+a correct broker is never accused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,8 +23,8 @@ class Sum:
     Attributes:
         kind: "topic" or "subscription".
         name: which one, as `describe` names it.
-        whole: what is accounted for, and how much of it there is.
-        parts: its fates, and how much has met each.
+        whole: the name of what is accounted for, and the amount.
+        parts: the name of each fate, and the amount that has met it.
     """
 
     kind: str
@@ -34,11 +34,11 @@ class Sum:
 
     @property
     def difference(self) -> int:
-        """How much more the whole is than its parts: 0, or the broker has a bug."""
+        """The whole less its parts: anything but 0 is a bug of the broker."""
         return self.whole[1] - sum(number for _, number in self.parts)
 
     def __str__(self) -> str:
-        """Returns the sum as a line, without whose it is."""
+        """Returns the sum as a line, without the name of the topic or subscription."""
         (name, total), parts = self.whole, " + ".join(f"{part} {number:,}" for part, number in self.parts)
         return f"{name} {total:,} {'≠' if self.difference else '='} {parts}"
 

@@ -37,7 +37,7 @@ class Bugs:
         """Returns a context that logs and counts an exception instead of raising it.
 
         Args:
-            what: the work that is done in it, for the log.
+                what: the work that is done in it, for the log.
         """
         try:
             yield

@@ -1,7 +1,7 @@
-"""Which build runs: whether zaichik's hot files are compiled, and how CPython itself was.
+"""Which build runs: whether zaichik's hot files are compiled, and how CPython itself was compiled.
 
 The first is decided when zaichik's wheel is made (`ZAICHIK_COMPILE=1`). CPython is faster if it was compiled with a
-profile of itself (PGO) and optimized when linked (LTO); whoever builds it has to ask for both.
+profile of itself (PGO) and optimized when linked (LTO); both are options of its build.
 """
 
 import sysconfig
@@ -24,7 +24,7 @@ def build() -> str:
 def interpreter() -> str:
     """Returns how CPython was built, as far as it says so: "PGO, LTO", "PGO, no LTO" or "no PGO, no LTO".
 
-    What counts are the options it was configured with. A distribution may get the same in another way, unseen.
+    Only the options it was configured with are known. A distribution may have done the same in another way.
     """
     options = sysconfig.get_config_var("CONFIG_ARGS")
     if options is None:  # Windows

@@ -35,7 +35,7 @@ _KEY_LETTERS = 40
 
 _JOINERS = "\u200c\u200d"  # zero width non-joiner, zero width joiner
 _SELECTORS = "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"  # of a variant of the character before
-# What is judged by its neighbours. First of all the flags that are written with tags, as Scotland's is.
+# Signs that are judged by their neighbours. First the flags that are written with tags, such as Scotland's.
 _IN_CONTEXT = re.compile(
     "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"
     f"|[{_JOINERS}{_SELECTORS}\U000e0020-\U000e007f]"
@@ -44,7 +44,7 @@ _IN_CONTEXT = re.compile(
 
 def shown(value: str | bytes) -> str:
     """Returns a name, a key or a payload as one safe line that cannot be mistaken for another value."""
-    if isinstance(value, bytes):  # in which those that are not UTF-8 become surrogates
+    if isinstance(value, bytes):  # bytes that are not UTF-8 become surrogates
         return _safe(value.decode("utf-8", "surrogateescape").replace("\\", "\\\\"), _BYTES_TABLE)
     return _safe(value.replace("\\", "\\\\"), _TABLE)
 
@@ -52,7 +52,7 @@ def shown(value: str | bytes) -> str:
 def shown_key(key: bytes | None) -> str:
     """Returns a key for tables and plots, in at most 40 letters: text if that can be printed as it is, or else hex.
 
-    No key is "-". What is cut ends with "…".
+    A missing key is "-". What is cut ends with "…".
     """
     if key is None:
         return "-"

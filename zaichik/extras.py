@@ -1,4 +1,4 @@
-"""How to get the packages of an extra. zaichik is on no package index, so pip finds it only by a path."""
+"""How to install the packages of an extra. zaichik is on no package index, so pip needs a path to it."""
 
 
 def getting(extra: str) -> str:

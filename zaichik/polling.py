@@ -1,11 +1,11 @@
-"""Polls a broker for those who look at it: one question at a time, and then a rest, so that looking costs it little.
+"""Polls a broker for programs that show it: one question at a time, then a pause, so that it costs the broker little.
 
 After each question the connection is left alone for `REST` times as long as the answer took. However many topics are
-looked at, the broker spends no more than a fiftieth of its time on that. What takes long, such as a sweep over all
+watched, the broker spends no more than a fiftieth of its time on that. A slow question, such as a sweep over all
 topics, is better asked by a second `Poller` on a connection of its own, or it would delay others.
 
-On a busy machine an answer waits for the processor more than the broker works on it. So after a question that is asked
-again and again, what counts is the quickest of its last answers, or a picture would stand still for a second.
+On a busy machine an answer waits for the processor longer than the broker works on it. So after a question that is
+asked again and again, the pause depends on the quickest of its last answers, or a picture would freeze for a second.
 """
 
 import json
@@ -30,7 +30,7 @@ JSON = dict[str, Any]
 Answer = TypeVar("Answer")
 
 REST = 50  # times the round trip of the question before
-TRIPS = 8  # of a question that is asked again and again, of which the quickest counts
+TRIPS = 8  # the last round trips of a repeated question, of which the quickest counts
 MOST_REST_SECONDS = 2.0  # an answer that takes longer than 40 ms waits for something, and is not that much work
 # Kinds of `describe` that an old broker does not know.
 COUNTERS, WINDOWS, MARKS, FURTHEST = Kind.COUNTERS, Kind.WINDOWS, Kind.MARKS, Kind.FURTHEST
@@ -41,9 +41,9 @@ MESSAGES_BYTES = 256 * 1024
 KEY_CELLS, PAYLOAD_BYTES = 64, 512
 MOST_KEYS = 1000  # whose drops are counted
 JOURNAL_CREDIT = 256
-MOST_PAGES = 5000  # of one list, with 8 rows and more on each; one without an end would fill our memory
+MOST_PAGES = 5000  # of one list, with 8 rows and more on each; an endless list would fill our memory
 
-_UTF8 = getincrementaldecoder("utf-8")  # which bears that the last letter was cut
+_UTF8 = getincrementaldecoder("utf-8")  # which tolerates a last letter that was cut
 _JOURNAL = "$journal/"
 _STATUS = Struct("<36xB3x")  # of a journal's record (JRN-1)
 
@@ -53,7 +53,7 @@ class Poller:
 
     Args:
         client: the connection.
-        rests: whether it rests; who asks each question once, and then goes, need not.
+        rests: whether to pause; a program that asks each question once, and then ends, need not.
 
     Attributes:
         unknown: kinds of `describe` that the broker has said it does not know.
@@ -67,12 +67,12 @@ class Poller:
         self.unknown: set[int] = set()
 
     async def ask(self, question: Callable[[], Awaitable[Answer]], trips: deque[float] | None = None) -> Answer:
-        """Returns the answer to a question that is asked when its turn has come, and the rest is over.
+        """Returns the answer to a question, which is asked in its turn, after the pause.
 
         Args:
-            question: asks.
-            trips: of a question that is asked again and again, and is about as much work each time: how many seconds
-                its last answers took. This one's time is added. Without them it counts alone.
+            question: asks it.
+            trips: for a question that is asked again and again, and is about as much work each time: the seconds that
+                its last answers took. This one's time is added. Without `trips` it counts alone.
         """
         async with self._turn:
             await anyio.sleep_until(self._rested_at)
@@ -160,7 +160,7 @@ class TopicPoll:
         self._detail_trips, self._read_trips = deque[float](maxlen=TRIPS), deque[float](maxlen=TRIPS)
 
     async def reading(self) -> JSON | None:
-        """Returns what there is to say now; None if there is no topic of that name, or it is not for this user to see.
+        """Returns a reading; None if there is no topic of that name, or this user may not see it.
 
         Raises:
             BrokerError: the broker refused a question.
@@ -206,7 +206,7 @@ class TopicPoll:
         return [row for page in await self._poller.pages(kind, word, self._name) for row in page[word]]
 
     async def _detail(self) -> tuple[list[JSON], JSON]:
-        """Returns its readers, and the page with the topic: one question, or they would be of different moments."""
+        """Returns its readers, and the page with the topic: one question, or they would be from different moments."""
         readers = await self._readers()  # first, so that none is ahead of the topic
         return readers, await self._page()
 
@@ -233,7 +233,7 @@ class TopicPoll:
         return [row for row in rows if row["topic"] == self._name]
 
     async def _last(self, topic: JSON) -> list[JSON]:
-        """Returns the last messages, read by a subscription that is over at once: it is never behind."""
+        """Returns the last messages, read by a subscription that ends at once: it is never behind."""
         first, end = _last_offsets(topic)
         if not _may_read(topic) or first == end:
             return []
@@ -245,7 +245,7 @@ class TopicPoll:
             return []
 
     async def _read(self) -> list[JSON]:
-        """Returns those that are the last by now: others may be gone already, since the broker had its rest."""
+        """Returns the messages that are the last by now: others may be gone already, after the pause."""
         topic = self._found(await self._page())
         first, end = _last_offsets(topic) if topic and _may_read(topic) else (0, 0)
         if not topic or first == end:
@@ -280,7 +280,7 @@ class TopicPoll:
             self._drops = Counter(dict(self._drops.most_common(MOST_KEYS // 2)))
 
     def _missing(self, topic: JSON, readers: int) -> list[str]:
-        """Returns what cannot be told about this topic, in words."""
+        """Returns what cannot be shown of this topic, in words."""
         words, unknown = [], self._poller.unknown
         if not _may_read(topic):
             words.append("the last messages (whoever reads this topic holds it up)")
@@ -299,7 +299,7 @@ class TopicPoll:
 
 
 def _may_read(topic: JSON) -> bool:
-    """Returns whether reading a topic leaves it as it is: nothing there waits for its readers (RET-1, RET-9)."""
+    """Returns whether reading a topic has no effect on it: nothing there waits for readers (RET-1, RET-9)."""
     settings = topic["settings"]
     return not (settings["overflow"] == Overflow.REJECT or settings["retention_ttl_ms"] == 0)
 

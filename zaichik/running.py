@@ -30,7 +30,7 @@ async def serve(
         settings: limits and defaults.
         clock: the source of time.
         data: the folder of durable topics; by default there can be none.
-        gate: encrypts, and asks who somebody is; by default everybody who reaches the address may do everything.
+        gate: encrypts connections, and logs users in; by default everybody who reaches the address may do everything.
 
     Raises:
         OSError: the address is not available.

@@ -8,7 +8,7 @@ from benchmarks.peers.zaichik_durable import EVERYTHING
 
 
 class JetstreamAlwaysPeer(JetstreamFilePeer):
-    """The same server, which takes its time."""
+    """The same server, with a sync for each message."""
 
     label = "NATS JetStream, sync_interval: always"
     keeps = EVERYTHING

@@ -1,4 +1,4 @@
-"""Kafka with acks=all, which it syncs as it comes: never, the kernel decides."""
+"""Kafka with acks=all and its default for syncing: never, the kernel decides."""
 
 from benchmarks.peers.kafka import KafkaLink, KafkaPeer
 

@@ -27,7 +27,7 @@ BYTES = 256 * 1024 * 1024  # of payloads delivered in a run at most
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One measurement of one peer, as its processes are told it.
+    """One measurement of one peer, as its processes get it.
 
     Attributes:
         role: what a process does; a function of `benchmarks.roles`.
@@ -37,9 +37,9 @@ class Job:
         size: bytes of a payload.
         messages: how many are published in all.
         expected: how many of them each subscriber is given, if not all; 0: all.
-        subscribers: how many of them one process has.
-        publishers: how many of them there are in all; 0: everything was published before.
-        processes: among how many processes the publishers are divided.
+        subscribers: the number of them in one process.
+        publishers: the number of them in all; 0: everything was published before.
+        processes: the number of processes that share the publishers.
         tasks: how many publish at a time.
         rate: messages a second, in an open loop.
         seconds: how long a measurement by time lasts.
@@ -109,10 +109,10 @@ class Link(ABC):
 
     @abstractmethod
     async def stream(self, payload: bytes, messages: int) -> None:
-        """Publish many messages as fast as this client can, in the way its users are told to."""
+        """Publish many messages as fast as this client can, in the way that its documentation recommends."""
 
     async def send(self, payloads: Sequence[bytes]) -> None:
-        """Publish these few now, for they are due; whether the server has them is not waited for."""
+        """Publish these few now, for they are due; does not wait for the server."""
         raise NotImplementedError
 
     async def publish(self, payload: bytes) -> None:
@@ -136,7 +136,7 @@ class Peer(ABC):
         warms_up: whether each cell begins with an uncounted run, for a server with a just-in-time compiler.
         own_role: the role of `benchmarks.roles` that measures it, if it has no link; "" if it has one.
         has_server: whether there is one at all.
-        is_limit: whether it is no broker, but something to measure brokers by.
+        is_limit: whether it is not a broker, but a limit to measure brokers by.
         scenarios: those it can take part in.
     """
 
@@ -155,7 +155,7 @@ class Peer(ABC):
     scenarios: frozenset[str] = frozenset({"throughput", "acknowledged", "roundtrip", "fanout", "fanin"})
 
     def missing(self) -> str:
-        """What must be installed before this peer can be measured; "" if all is there."""
+        """What must be installed before this peer can be measured; "" if nothing is missing."""
         lacks = [f"the program {self.program}"] if self.program and not executable(self.program) else []
         lacks += [f"the Python package {name}" for name in self.modules if importlib.util.find_spec(name) is None]
         return " and ".join(lacks)

@@ -1,4 +1,4 @@
-"""zaichik on a disk that takes a second for each write: who only uses memory topics should not notice."""
+"""zaichik on a disk that takes a second for each write: clients that only use memory topics should not notice."""
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 

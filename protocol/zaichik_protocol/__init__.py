@@ -1,6 +1,6 @@
 """zaichik's wire protocol: frames, batches, errors, and a codec that knows no sockets.
 
-Reading order: `frames` (what can be said, and how it lies in bytes), `layout` (the kinds of bytes), `codec` (from one
+Reading order: `frames` (what can be said, and how it is laid out), `layout` (the types of fields), `codec` (from one
 to the other), `batch` (how messages are carried), `errors` (what can go wrong), `hot` (the codec's fast twins).
 The normative text is `protocol/README.md`.
 """

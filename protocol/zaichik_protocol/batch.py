@@ -1,13 +1,13 @@
 """A batch of messages, as two Arrow binary columns: keys and payloads.
 
 A column of n byte strings is n + 1 offsets followed by all the bytes, end to end. String i lies between
-offset i and offset i + 1. That shape is why a batch can be checked, cut and read without touching single
+offset i and offset i + 1. That shape is why a batch can be checked, cut and read without touching individual
 messages: checking is two passes over integers, cutting is two slices, and Arrow (so Spark, too) takes the
-columns as they lie.
+columns as they are.
 
     count u32 | key offsets i32[count + 1] | payload offsets i32[count + 1] | key bytes | payload bytes
 
-A `Batch` holds those very bytes and nothing beside them: what one client sent is what the ring stores and
+A `Batch` holds those very bytes and nothing else: what one client sent is what the ring stores and
 what every subscriber is sent. An empty key means that the message has no key.
 """
 
@@ -46,17 +46,17 @@ class Batch:
         """The batch of two columns of equal length, message i being `keys[i]` and `payloads[i]`."""
         count = len(payloads)
         if count == 0 or len(keys) != count:
-            raise ValueError(f"a batch needs one key a payload and at least one of each, not {len(keys)} and {count}")
+            raise ValueError(f"a batch needs one key per payload and at least one of each, not {len(keys)} and {count}")
         key_bytes = b"".join(keys)
         key_offsets = _offsets(keys) if key_bytes else bytes((count + 1) * _OFFSET_SIZE)
         return cls(b"".join((_COUNT.pack(count), key_offsets, _offsets(payloads), key_bytes, *payloads)), count)
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """The batch that these bytes are.
+        """Returns the batch that these bytes make up.
 
         Raises:
-            ValueError: they are none; the message says what does not fit.
+            ValueError: they are not a batch; the message says what does not fit.
         """
         if len(data) < _COUNT.size:
             raise ValueError(f"a batch begins with a count of 4 bytes, here are {len(data)}")
@@ -108,7 +108,7 @@ class Batch:
         return list(self.each_payload())
 
     def each_payload(self) -> Iterator[bytes]:
-        """The payloads one by one, each cut out when it is asked for: with large ones that is kinder to caches."""
+        """The payloads one by one, each sliced only when it is asked for: kinder to the processor's caches."""
         offsets = self.payload_offsets
         return self._column(len(self.data) - offsets[-1], offsets)
 
@@ -122,9 +122,9 @@ class Batch:
         return self.data[: self._body_at + self.key_size]
 
     def fitting(self, start: int, stop: int, max_bytes: int) -> int:
-        """Returns the end of the longest run of messages from `start` on, `stop` at most, of at most so many bytes.
+        """Returns the end of the longest run of messages from `start` on that fits that many bytes; at most `stop`.
 
-        Found by bisection in the offsets: that costs the same for a piece of a small batch and of a large one.
+        Found by bisection in the offsets, so a piece of a large batch costs no more than one of a small batch.
         """
         limit = self._before(start) + max_bytes
         return start + bisect_right(range(start + 1, stop + 1), limit, key=self._before)
@@ -137,7 +137,7 @@ class Batch:
         return keys + payloads
 
     def cut(self, start: int, stop: int) -> "Batch":
-        """Messages start to stop, without stop, as a batch of their own (itself, if that is all of them)."""
+        """Messages `start` up to, not including, `stop` as a batch of their own (itself, if that is all of them)."""
         if (start, stop) == (0, self.count):
             return self
         if not 0 <= start < stop <= self.count:
@@ -162,7 +162,7 @@ class Batch:
 
 
 def _checked_end(name: str, offsets: tuple[int, ...]) -> int:
-    """The last offset of a column, if they begin at 0 and never decrease."""
+    """Returns the last offset of a column, having checked that they begin at 0 and never decrease."""
     # Sorting sorted integers is one pass in C: the fastest way to ask whether they ever decrease.
     if offsets[0] != 0 or sorted(offsets) != list(offsets):
         raise ValueError(f"{name} offsets must begin at 0 and never decrease")
@@ -175,5 +175,5 @@ def _offsets(strings: Sequence[bytes]) -> bytes:
 
 
 def bitmap_size(stored: int, compacted: int) -> int:
-    """Bytes of the bitmap that tells which messages of a batch were compacted away: none if none was."""
+    """Returns the size of the bitmap of the messages that were compacted away, in bytes; 0 if none was."""
     return (stored + compacted + 7) // 8 if compacted else 0

@@ -33,7 +33,7 @@ from zaichik_protocol.layout import (
     reason,
 )
 
-HELLO_MAX_FRAME = 4096  # before Hello nobody is owed more memory than a greeting needs
+HELLO_MAX_FRAME = 4096  # before Hello, a peer gets no more memory than a greeting needs
 
 
 class NeedData(Enum):
@@ -106,15 +106,15 @@ class FrameDecoder:
         max_frame: largest length field accepted.
 
     Attributes:
-        needed: bytes of the next frame in all; those of its length field, as long as that is not here.
+        needed: the size of the next frame in bytes; until its length field is complete, the size of that field.
     """
 
     def __init__(self, accepts: Iterable[type[Frame]], max_frame: int) -> None:
         self._types = {cls.TYPE: cls for cls in accepts}
         self._max_frame = max_frame
-        self._data = b""  # what came last, with nothing before it; frames are cut from it where they lie
+        self._data = b""  # what came last, if nothing precedes it; frames are cut from it in place
         self._at = 0  # where the next frame begins in it
-        self._later = bytearray()  # what came after it, while a frame was not all here
+        self._later = bytearray()  # what came after it, while a frame was incomplete
         self.needed = LENGTH_SIZE
         self._fatal: ProtocolError | None = None
 
@@ -129,7 +129,7 @@ class FrameDecoder:
         return cls((Hello,), max_frame=HELLO_MAX_FRAME)
 
     def greeted(self, max_frame: int) -> None:
-        """The Hello was accepted: from now on all requests may come, with lengths up to `max_frame`."""
+        """Accept every request from now on, with lengths up to `max_frame`: the Hello was accepted."""
         self._types = {cls.TYPE: cls for cls in REQUESTS}
         self._max_frame = max_frame
 
@@ -139,7 +139,7 @@ class FrameDecoder:
         return len(self._data) - self._at + len(self._later)
 
     def receive_data(self, data: bytes) -> None:
-        """Store bytes, unless a fatal error came before. Nothing is looked at before `next_frame`."""
+        """Store bytes, unless a fatal error came before. Nothing is parsed before `next_frame`."""
         if self._fatal is not None:
             return
         if self._at == len(self._data):
@@ -155,7 +155,7 @@ class FrameDecoder:
         """The next frame, or `NEED_DATA` if it is not all here.
 
         Raises:
-            ProtocolError: see the module's text.
+            ProtocolError: see the module's docstring.
         """
         if self._fatal is not None:
             raise self._fatal
@@ -174,17 +174,17 @@ class FrameDecoder:
         length = int.from_bytes(data[begin : begin + LENGTH_SIZE], "little")
         # Judged as soon as it is here: a body that is not acceptable is never waited for.
         if length < MIN_LENGTH:
-            problem = f"a frame of length {length}: at least {MIN_LENGTH} are needed. Is this zaichik's protocol?"
+            problem = f"a frame of length {length}; the least is {MIN_LENGTH}. Is the peer speaking zaichik's protocol?"
             raise ProtocolError(ErrorCode.MALFORMED, problem)
         if length > self._max_frame:
-            problem = f"a frame of length {length}, {self._max_frame} at most: if it is zaichik's, send smaller batches"
+            problem = f"a frame of length {length}; the limit is {self._max_frame}. Send smaller batches"
             raise ProtocolError(ErrorCode.FRAME_TOO_LARGE, problem)
         end = begin + LENGTH_SIZE + length
         if len(data) < end:
             self.needed = LENGTH_SIZE + length
             return self._wait_for_data()
         self.needed = LENGTH_SIZE
-        self._data, self._at = (data, end) if end < len(data) else (b"", 0)  # who has nothing to do holds nothing
+        self._data, self._at = (data, end) if end < len(data) else (b"", 0)  # an idle decoder keeps no buffer
         _, code, flags, zero, frame_id = hot.HEADER.unpack_from(data, begin)
         cls = self._types.get(code)
         twin = None if cls is None or zero else hot.FLAGGED.get((cls, flags)) if flags else hot.DECODERS.get(cls)
@@ -196,7 +196,7 @@ class FrameDecoder:
         return self.decode_by_declaration(data[begin:end])
 
     def _wait_for_data(self) -> NeedData:
-        if self._at:  # a few bytes must not hold all that came with them for as long as the next ones take
+        if self._at:  # a few bytes must not keep all that came with them alive until the next ones arrive
             self._data, self._at = self._data[self._at :], 0
         return NEED_DATA
 
@@ -243,11 +243,11 @@ def _from_wire(kind: Any, value: Any) -> Any:
         return tuple((item.setting, item.value) for item in value)
     if kind is DELTAS:
         return tuple(value or ())
-    return 0 if value is None else value  # None: a number that is only there with its flag bit, and is not
+    return 0 if value is None else value  # None: the field is present only with its flag bit, which is not set
 
 
 def _misfit(frame: Frame) -> str:
-    """The field that does not go with the others: too long for them, say; "" if none is."""
+    """Returns the field that does not go with the others: too long for them, say; "" if there is none."""
     match frame:
         case Messages(batch=batch, deltas=deltas, holes=holes) if len(deltas) != (batch.count if holes else 0):
             return "deltas"

@@ -1,7 +1,7 @@
 """Every error the wire knows, in one table, and the two exceptions that carry them.
 
 An error has a *code*. The code says whether the connection survives it (`fatal`) and whether the very same
-request may succeed later (`retryable`); nobody has to remember which is which, the frame's flags repeat it.
+request may succeed later (`retryable`). Nobody has to remember which is which: the frame's flags repeat it.
 """
 
 from enum import IntEnum
@@ -40,28 +40,28 @@ class ErrorCode(_Explained):
         """Whether the connection ends with this error."""
         return self < 64
 
-    MALFORMED = 1, "the bytes are no frame of this protocol: declared lengths do not add up to the frame"
+    MALFORMED = 1, "the bytes are not a frame of this protocol: declared lengths do not add up to the frame"
     FRAME_TOO_LARGE = 2, "a frame announces more bytes than the broker accepts"
     HELLO_REQUIRED = 3, "the first frame was not a Hello"
     UNSUPPORTED_VERSION = 4, "no protocol version is known to both sides; the message names the broker's range"
     HANDSHAKE_TIMEOUT = 5, "no complete Hello came in time", RETRYABLE
-    FRAME_TIMEOUT = 6, "a frame was begun and not ended in time", RETRYABLE
+    FRAME_TIMEOUT = 6, "a frame was begun and not completed in time", RETRYABLE
     IDLE_TIMEOUT = 7, "a client that promised a heartbeat was silent for too long", RETRYABLE
     AUTH_FAILED = 8, "the broker does not accept these credentials"
-    TOO_MANY_CONNECTIONS = 9, "the broker holds as many connections as it may", RETRYABLE
+    TOO_MANY_CONNECTIONS = 9, "the broker is at its limit of connections", RETRYABLE
     SLOW_CONSUMER = 10, "the peer did not read what was waiting for it", RETRYABLE
     INTERNAL = 11, "the broker has a bug; its log has the traceback"
     TLS_REQUIRED = 12, "this port speaks TLS, and the peer does not"
     INVALID_FIELD = 64, "a field has a value outside its range; `field` names it"
     UNSUPPORTED = 65, "the broker does not know this request, option or flag"
     NO_SUCH_TOPIC = 66, "the topic does not exist, and this broker, or this request, creates none"
-    TOPIC_EXISTS = 67, "the topic exists with other settings; the message tells the difference"
-    TOO_MANY_TOPICS = 68, "the broker holds as many topics as it may"
-    TOO_MANY_SUBSCRIPTIONS = 69, "the connection has as many subscriptions as it may, or the broker as many names"
+    TOPIC_EXISTS = 67, "the topic exists with other settings; the message lists the differences"
+    TOO_MANY_TOPICS = 68, "the broker is at its limit of topics"
+    TOO_MANY_SUBSCRIPTIONS = 69, "the connection is at its limit of subscriptions, or the broker at its limit of names"
     NO_SUCH_SUBSCRIPTION = 70, "this connection has no subscription of that id"
     NOT_IN_FLIGHT = 71, "a commit beyond what has been delivered"
     OFFSET_AHEAD = 72, "a start beyond the end of the topic"
-    EPOCH_CHANGED = 73, "the topic is another one than the epoch names: its offsets mean something else"
+    EPOCH_CHANGED = 73, "the topic is not the one that the epoch identifies: its offsets mean something else"
     FORBIDDEN = 74, "the user may not do this"
     MESSAGE_TOO_LARGE = 75, "one message has more bytes than the broker accepts"
     BATCH_TOO_LARGE = 76, "the batch has more messages or bytes than the broker, or this topic's ring, accepts"
@@ -72,7 +72,7 @@ class ErrorCode(_Explained):
     NOT_EMPTY = 81, "the topic holds messages, or has readers or named positions, and was to be deleted only if empty"
     TAKEN_OVER = 82, "the name belongs to another owner by now, or to a later attempt of the same one"
     STORAGE_FULL = 83, "the disk has no room; nothing was stored", RETRYABLE
-    DAMAGED = 84, "what the disk has kept of the topic is damaged; the message tells where"
+    DAMAGED = 84, "what the disk has kept of the topic is damaged; the message says where"
 
 
 class EndCode(_Explained):
@@ -95,7 +95,7 @@ class GoAwayCode(_Explained):
 
 
 class Refused(Exception):
-    """A request that cannot be done, and why: what an `Error` frame tells.
+    """A request that cannot be carried out, and why: the content of an `Error` frame.
 
     Args:
         code: which error.
@@ -103,7 +103,7 @@ class Refused(Exception):
         field: the name of the field at fault, "" where no single field is.
 
     Attributes:
-        request_id, request_type: of the request at fault; 0 where that is none, or is not known.
+        request_id, request_type: of the request at fault; 0 if there is none, or it is unknown.
     """
 
     def __init__(self, code: ErrorCode, message: str, field: str = "") -> None:
@@ -126,8 +126,8 @@ class ProtocolError(Refused):
 
     Args:
         code, message, field: as in `Refused`.
-        request_id: the id of the offending frame, 0 if it was not read that far.
-        request_type: its type, 0 likewise.
+        request_id: the id of the offending frame; 0 if that was not read.
+        request_type: its type; 0 if that was not read.
     """
 
     def __init__(

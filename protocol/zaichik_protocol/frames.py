@@ -1,6 +1,6 @@
-"""Every frame of the protocol, declared once: what can be said, and how it lies in bytes.
+"""Every frame of the protocol, declared once: what can be said, and how it is laid out in bytes.
 
-A frame is a dataclass that is never changed. Each of its fields says in which bytes it lies and what it means;
+A frame is a dataclass that is never changed. Each of its fields says how it is encoded and what it means;
 the order of the fields is their order on the wire. From this declaration follow the codec, the tables, drawings
 and hexdumps of `protocol/README.md`, and `zaichik dissect`. The same classes serve client and broker: what one
 encodes is equal to what the other decodes.
@@ -91,7 +91,7 @@ FrameClass = TypeVar("FrameClass", bound="Frame")
 
 
 def wire(kind: Any, meaning: str, **options: Any) -> Any:
-    """A field of the body: how it lies in bytes, and what it means."""
+    """A field of the body: how it is encoded, and what it means."""
     return dataclasses.field(metadata={"kind": kind, "meaning": meaning}, **options)
 
 
@@ -102,7 +102,7 @@ def flag(bit: int, *, default: bool) -> Any:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(wire, flag))
 def _value(cls: type[FrameClass]) -> type[FrameClass]:
-    """A dataclass whose objects never change. Type checkers see to that; at run time it would double the cost."""
+    """A dataclass whose objects never change. Type checkers enforce it; doing so at run time would double the cost."""
     return dataclasses.dataclass(slots=True, unsafe_hash=True)(cls)
 
 
@@ -113,7 +113,7 @@ class Frame:
     Attributes:
         TYPE: the number on the wire.
         FLAGS: the bits of the header's flags, by the attributes that stand for them.
-        BODY: how the other attributes lie in the body, in their order.
+        BODY: how the other attributes are encoded in the body, in their order.
         id: see above.
     """
 
@@ -169,7 +169,7 @@ class CreateTopic(Frame):
 
 @frame(3)
 class Publish(Frame):
-    """Append a batch to a topic. `producer` 0 means: not numbered, not safe to retry."""
+    """Append a batch to a topic. With `producer` 0 it is not numbered, and not safe to retry."""
 
     producer: int = wire(U64, "0: this batch is not numbered", default=0, kw_only=True)
     sequence: int = wire(U64, "the batch's number, counted by the producer; 0 with producer 0", default=0, kw_only=True)

@@ -1,15 +1,15 @@
 """Plain `struct` twins of the frames that messages travel in.
 
 construct reads a field at a time through several Python calls, which takes longer than all the rest of the
-broker's work on a frame. So the few frames that come once a batch have a second, plain reading and writing
-here, many times as fast (`python benchmarks/core.py` tells how many). The declaration in `frames` stays the
+broker's work on a frame. So the few frames that come once per batch have a second, plain encoder and decoder
+here, many times as fast (`python benchmarks/core.py` measures how many). The declaration in `frames` stays the
 reference:
 
 * A twin knows the well-formed case only. Whatever it stumbles over (it raises `struct.error` or `ValueError`)
-  is read again by the declaration, which finds the right error. So both accept and reject alike.
-* A property test holds the two against each other.
+  is read again by the declaration, which finds the right error. So both accept and reject the same bytes.
+* A property test compares the two.
 
-No slice of bytes begins behind its end (hence each `min`): in Python it is empty, but compiled it is an error.
+No slice of bytes begins after its end (hence each `min`): in Python it is empty, but compiled it is an error.
 """
 
 from collections.abc import Callable, Sequence

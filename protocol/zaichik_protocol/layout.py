@@ -1,4 +1,4 @@
-"""The kinds of bytes that frames are declared with, in construct; header and batch, which all frames share.
+"""The types of fields that frames are declared with, in construct; and the header and the batch, which frames share.
 
 Four traps of construct that shape the declaration:
 
@@ -6,7 +6,7 @@ Four traps of construct that shape the declaration:
 * Bytes left over after a Struct pass unnoticed, unless the Struct ends in `Terminated`.
 * `PascalString` decodes while it parses, so that bad UTF-8 would look like a bad frame. Strings stay bytes
   here (`TEXT`); the codec decodes them and can say which *field* is wrong.
-* A `Switch` without a match yields None in silence. The codec looks types up in a dict instead.
+* A `Switch` without a match silently yields None. The codec looks types up in a dict instead.
 """
 
 from construct import (
@@ -51,7 +51,7 @@ HEADER_SIZE = HEADER.sizeof()
 MIN_LENGTH = HEADER_SIZE - LENGTH_SIZE
 
 # The columns inside a `batch` field. The codec does not use it (batch.py reads the same bytes with two calls of
-# the struct module); it documents them. It knows lengths only: order and beginning of the offsets are batch.py's.
+# the struct module); it documents them. It knows lengths only: batch.py checks the values of the offsets.
 BATCH_COLUMNS = Struct(
     "count" / Int32ul * "messages, at least 1",
     "key_offsets" / Array(this.count + 1, Int32sl) * "message i's key is key bytes [i] … [i + 1]; empty: no key",
@@ -63,5 +63,5 @@ BATCH_COLUMNS = Struct(
 
 
 def reason(error: ConstructError) -> str:
-    """What construct says, without the path of its parser, which it puts on a line before."""
+    """Returns what construct says, without the path of its parser, which is on the line before."""
     return str(error).rpartition("\n")[2]

@@ -106,7 +106,7 @@ DURABLE_SLIPS = [
     Slip("a damaged file is believed", SEGMENT, "return inner if data == seal(mark, inner) else None",
          "return inner if data.startswith(mark) else None", "log/test_segment.py"),
     Slip("readers note out of order", SEGMENT,
-         "        with self._noting:  # two readers may come past at the same time\n"
+         "        with self._noting:  # two readers may come here at the same time\n"
          "            if not self.positions or position - self.positions[-1] >= INDEX_EVERY:\n",
          "        if not self.positions or position - self.positions[-1] >= INDEX_EVERY:\n"
          "            with self._noting:\n",

@@ -48,7 +48,7 @@ def test_a_line_and_back(user, secret, pins):
         ("http://h:1", "begins with zaichik:// or zaichiks://"),
         (f"{TOKEN}@h:1", "begins with zaichiks://"),
         (f"h:1?pin={PIN}", "begins with zaichiks://"),
-        (f"zaichik://h:1?pin={PIN}", "a pin is of a certificate"),
+        (f"zaichik://h:1?pin={PIN}", "a pin belongs to a certificate"),
         (f"zaichiks://h:1?pin={PIN[:-1]}", "perhaps the line was cut off"),
         (f"zaichiks://h:1?pin={PIN}&pin={PIN}&pin={PIN}", "at most 2"),
         ("zaichiks://h:1?insecure=1", "only pin=sha256:... may follow"),

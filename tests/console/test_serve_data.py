@@ -80,7 +80,7 @@ def test_a_full_disk_is_told_by_its_code_and_what_explains_the_code_helps(start,
 
     publisher = start("publish", "new", *lines, "--connect", address)
     sentence = publisher.stderr.readline()
-    assert sentence.startswith("zaichik: new: publishing waits: all logs may have 600000 bytes together")
+    assert sentence.startswith("zaichik: new: publishing waits: the logs may take 600000 bytes together")
     assert sentence.endswith(" [STORAGE_FULL]\n")
     refused = zaichik("explain", "new", "--offset", "9", "--json", "--connect", address).json["verdicts"][1]
     assert (refused["fate"], refused["rule"]) == ("refused_lately", "DUR-3")

@@ -157,10 +157,10 @@ def test_an_error_of_a_write_is_not_a_full_disk(disk, monkeypatch, patchable):
         disk.write("old", len(OLD), [b"abcd"])
 
 
-def test_what_cannot_be_taken_back_is_a_failure(disk, monkeypatch, patchable):
+def test_a_write_that_cannot_be_undone_is_a_failure(disk, monkeypatch, patchable):
     Calls(monkeypatch, "pwrite", only(3), errno.ENOSPC)
     Calls(monkeypatch, "ftruncate", errno.EIO)
-    with pytest.raises(StorageFailed, match="cannot be taken back"):
+    with pytest.raises(StorageFailed, match="cannot be undone"):
         disk.write("old", len(OLD), [b"abcd"])
 
 

@@ -357,7 +357,7 @@ def test_if_the_beginning_and_all_checkpoints_are_gone_offsets_go_on_and_it_is_t
     del disk.content[log.segments[0].path]
     found, records = start(disk)
     assert (found.damage, records, found.state.end) == ("", flat(parts)[log.segments[1].base :], 400)
-    assert f"what came before offset {log.segments[1].base} is not known" in caplog.text
+    assert f"what came before offset {log.segments[1].base} is unknown" in caplog.text
 
 
 def test_a_checkpoint_that_stands_in_a_removed_segment_is_no_proof_and_no_help():

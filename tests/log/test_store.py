@@ -228,7 +228,7 @@ async def test_a_newer_format_is_refused_and_nothing_is_touched(tmp_path):
     log.write_bytes(log.read_bytes()[:-1])
     content = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     problem = "the log of 'zeta' has format 2, and this zaichik knows 1; nothing was changed"
-    assert refusal_of(tmp_path) == (f"{tmp_path} is of a newer zaichik: {problem}", os.EX_CONFIG)
+    assert refusal_of(tmp_path) == (f"{tmp_path} was written by a newer zaichik: {problem}", os.EX_CONFIG)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == content
     assert descriptors() == before
 

@@ -349,7 +349,7 @@ def test_all_segments_are_not_set_aside_for_a_topic_file_of_another_topic(of):
     disk.content[TOPIC] = topic_file(of)
     foreign, checked = dict(disk.content), check_folder(disk, FOLDER)
     repair(disk, checked)
-    assert checked.hopeless == ["topic names another topic than every segment; remove it, and they will do"]
+    assert checked.hopeless == ["topic names another topic than every segment. Remove it: the segments suffice"]
     assert disk.content == foreign
     del disk.content[TOPIC]
     repaired(disk)

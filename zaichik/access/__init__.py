@@ -1,1 +1,1 @@
-"""Who may connect, and what they may do: TLS, logins and rights."""
+"""Access control: TLS, logins and rights."""

@@ -1,4 +1,4 @@
-"""What a stranger may cost: failed logins from one address, and passwords, which are checked one at a time.
+"""Limits on what strangers may cost: a token bucket of failed logins for each address, and a queue of passwords.
 
 A failure is any connection that ends before a login: an unknown token, a port scan, half a handshake. Each address
 has a token bucket of failures. While it is empty, a few of its connections wait for their turn, and the others are
@@ -16,9 +16,9 @@ from zaichik.broker.clock import MICROSECONDS, Clock
 from zaichik_protocol import ErrorCode, Refused
 
 FAILURES, A_SECOND = 20, 1  # of one address: at once, and each second after that
-STRANGERS_FAILURES = 50  # of all addresses together without a recent login: at once, and each second
+STRANGERS_FAILURES = 50  # of all addresses without a recent login together: at once, and each second after that
 LATELY_US = 600 * MICROSECONDS
-MOST_OWED_US = 60 * MICROSECONDS  # who shares an address with somebody who failed a thousand times at once waits this
+MOST_OWED_US = 60 * MICROSECONDS  # the longest wait, even if somebody at the address failed a thousand times at once
 MOST_ADDRESSES = 4096  # that are remembered: those of the latest failed, and of the latest successful logins
 MOST_WAITING = 16  # connections that wait for one bucket
 MOST_PASSWORDS, MOST_PASSWORDS_OF_ONE = 64, 2  # that wait to be checked: from all addresses, from one

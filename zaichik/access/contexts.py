@@ -1,7 +1,7 @@
 """TLS as brokers and clients here use it: versions and ciphers, what a broker shows, what a client insists on.
 
-Nothing here is ever reloaded: build a new object, and put it in the place of the old one. A file that cannot be used is
-found when it is loaded, not by the first client.
+Nothing here is ever reloaded: build a new object, and replace the old one with it. A file that cannot be used is
+reported when it is loaded, not by the first client.
 """
 
 import re
@@ -101,7 +101,7 @@ class ClientTls:
             return await handshake(stream, self._context, host, self._pins)
         except TlsFailed:
             raise
-        except anyio.BrokenResourceError as error:  # how a broker closes that has not read what it was sent
+        except anyio.BrokenResourceError as error:  # how a connection ends if the broker has not read everything
             text = "the connection was reset before TLS was agreed on, as after many failed logins; try again later"
             raise TlsFailed("RESET", text) from error
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-MOST_BYTES = 1024 * 1024  # about 3,000 users, or 10,000 rules: a larger file is not one of ours
+MOST_BYTES = 1024 * 1024  # about 3,000 users, or 10,000 rules: a larger file is not ours
 OTHERS, OTHERS_WRITE, OTHERS_OF_ROOTS = 0o077, 0o022, 0o037  # the last: root may let a group read (PostgreSQL's rule)
 
 

@@ -1,8 +1,8 @@
 """The gate of a broker with access control: back-off, TLS, login, and rights that can change while it runs.
 
-All that the files say is one object, `Access`, which never changes. A reload reads every file, makes another such
-object, and only then puts it in place of the old one. If anything fails, the old one stays, and the log says so: a
-broker that has run out of descriptors, or whose rules have a typo, goes on with the rules it had.
+Everything in the files becomes one immutable object, `Access`. A reload reads every file, makes another such object,
+and only then replaces the old one. If anything fails, the old one stays, and the log says so: a broker that has run out
+of descriptors, or whose rules have a typo, goes on with the rules it had.
 
 A login is not decided once and for all. A user's rights are looked up in the current `Access` each time, and the login
 ends when the credentials that proved it expire, or are no longer in the file.
@@ -41,16 +41,16 @@ from zaichik_protocol import ErrorCode, Hello, Refused
 logger = logging.getLogger(__name__)
 
 USERS, RULES = "users.json", "rules"
-NONE, TOKEN, PASSWORD = 0, 1, 2  # what a Hello's `auth` says that its secret is
-FIRST_BYTES = 16  # of a Hello that is not encrypted, its magic is the last of them
+NONE, TOKEN, PASSWORD = 0, 1, 2  # values of a Hello's `auth`: the kind of its secret
+FIRST_BYTES = 16  # of a Hello that is not encrypted; the last of them are its magic
 DAY_US, MINUTE_US = 86_400 * MICROSECONDS, 60 * MICROSECONDS
-EXPIRY_DAYS = 14  # before its end, a certificate should be replaced
+EXPIRY_DAYS = 14  # before a certificate expires, the log begins to warn
 MOST_REMEMBERED = 1024  # passwords that were right
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """All that the files of a folder say; `tls` is None for a port without TLS."""
+    """The content of the files in a folder; `tls` is None for a port without TLS."""
 
     users: Users
     rules: Rules
@@ -58,7 +58,7 @@ class Access:
 
     @classmethod
     def load(cls, folder: Path, tls: Callable[[Path], ServerTls] | None = None) -> "Access":
-        """Returns what the files say; `tls` loads the folder's certificate.
+        """Returns the content of the files; `tls` loads the folder's certificate.
 
         Raises:
             Unusable, OSError: one of them cannot be used.
@@ -73,7 +73,7 @@ def in_memory(users: Mapping[str, str], rules: str, clock: Clock) -> "AccessGate
 
     Raises:
         Unusable: LINE:COLUMN, and what is wrong with the rules.
-        ValueError: a name is none.
+        ValueError: a name is not valid.
     """
     known = (Record(name, (Token("0" * 8, hash_of(token), 0, None, ""),)) for name, token in users.items())
     return AccessGate(Access(Users(users=tuple(known)), Rules.parse(rules.encode())), clock)
@@ -92,7 +92,7 @@ class LoggedIn:
     Args:
         gate: knows the current rights.
         name: the user's.
-        client: where from: an address without the port.
+        client: the address of the login, without the port.
         proof: the credential that proved it.
     """
 
@@ -104,7 +104,7 @@ class LoggedIn:
         self.follow(gate.access.rules)
 
     def follow(self, rules: Rules) -> None:
-        """Have the rights that these rules give."""
+        """Take over the rights that these rules give."""
         self._rights = rules.of(self.name)
         self.publishable: Collection[str] = self._rights.publishable
 
@@ -125,10 +125,10 @@ class LoggedIn:
 
 
 class AccessGate:
-    """A `Gate` where everybody logs in.
+    """A `Gate` that requires everybody to log in.
 
     Args:
-        access: what the files say.
+        access: the content of the files.
         clock: the source of time.
         folder: where they are; by default there are none.
         tls: as in `Access.load`.
@@ -155,22 +155,22 @@ class AccessGate:
         self._clock, self._folder, self._tls, self._seconds = clock, folder, tls, handshake_timeout
         self._failures, self._passwords = Failures(clock, sleep), OneByOne(clock, sleep)
         self._key, self._right = secrets.token_bytes(32), dict[bytes, Password]()
-        self._checked_by: Access | None = None  # what connections were last checked by
-        self._warned = 0  # the last day on which the log was told that the certificate ends
+        self._checked_by: Access | None = None  # the one that connections were last checked against
+        self._warned = 0  # the last day on which the log said that the certificate expires
         self._told: dict[tuple[str, Action], int] = {}
         self._users = WeakSet[LoggedIn]()
-        self._stale: set[str] = set()  # what was to be read again, and could not be
+        self._stale: set[str] = set()  # files whose last reload failed
         self._seen: tuple[int, int] | None = None  # so that nothing is missed that was written meanwhile
 
     def turns_away(self, peer: str) -> bool:
-        """See `Gate`: of an address that has failed too often, a few connections wait, and no more."""
+        """See `Gate`: if an address has failed too often, a few of its connections wait, and the others are closed."""
         if is_crowded := self._failures.is_crowded(client_of(peer)):
             self._count("throttled", "from=%s", peer, level=logging.DEBUG)
         return is_crowded
 
     async def secure(self, stream: Stream, peer: str) -> Stream:
         """See `Gate`. The handshake has a deadline, which begins after the wait."""
-        if not await self._failures.wait(client_of(peer)):  # others have come since it was accepted
+        if not await self._failures.wait(client_of(peer)):  # others have come since this one was accepted
             self._count("throttled", "from=%s", peer, level=logging.DEBUG)
             raise anyio.EndOfStream
         if self.access.tls is None:
@@ -194,7 +194,7 @@ class AccessGate:
         raise TlsFailed("TIMEOUT", f"TLS was not agreed on within {self._seconds:g} s")
 
     def left(self, peer: str) -> None:
-        """Charge a peer that has left, or was sent away, after `secure` and before a login."""
+        """Charge a peer that has left, or was disconnected, after `secure` and before a login."""
         self._failures.failed(client_of(peer))
 
     async def login(self, hello: Hello, stream: Stream, peer: str) -> LoggedIn:
@@ -219,7 +219,7 @@ class AccessGate:
         raise Refused(ErrorCode.AUTH_FAILED, ErrorCode.AUTH_FAILED.meaning)
 
     async def _proven(self, hello: Hello, stream: Stream, client: str) -> LoggedIn | None:
-        """Returns whose credentials these are, expired or not."""
+        """Returns the user whose credentials these are, expired or not, with the proof."""
         users = self.access.users
         if hello.auth == NONE and isinstance(stream, TlsStream):
             with suppress(UnusableCertificate):
@@ -267,20 +267,20 @@ class AccessGate:
     def recheck(self, now_us: int) -> bool:
         """Read users.json again if it has been replaced: only our commands write it, and it is always whole.
 
-        Returns whether `access` is a different one from the last call, or this is the first.
+        Returns whether `access` has changed since the last call, or this is the first.
         """
         self._warn_of_expiry(now_us)
-        for user in self._users:  # who was logged in for hours, and is cut off, must not queue behind strangers
+        for user in self._users:  # one who was logged in for hours, and is cut off, must not queue after strangers
             self._failures.succeeded(user.client)
         before, self._seen = self._seen, self._stamp()
         is_new = self._seen != before
-        if is_new or USERS in self._stale:  # without a descriptor, for example, it is not the file that has to change
+        if is_new or USERS in self._stale:  # a reload may fail without a change of the file: no descriptors
             self._replace(USERS, self._with_users, is_told=is_new)
         known, self._checked_by = self._checked_by, self.access
         return known is not self.access
 
     def _warn_of_expiry(self, now_us: int) -> None:
-        """Tell the log once a day that the certificate ends soon."""
+        """Log once a day that the certificate expires soon."""
         day, tls = now_us // DAY_US, self.access.tls
         if tls and day != self._warned and (left := tls.not_after_s * MICROSECONDS // DAY_US - day) < EXPIRY_DAYS:
             self._warned = day
@@ -301,7 +301,7 @@ class AccessGate:
         for user in self._users:
             user.follow(self.access.rules)
         self._count("reload_ok")
-        self._stale -= {USERS, file}  # whatever is loaded, the users are
+        self._stale -= {USERS, file}  # every reload includes the users
         if not self._stale:
             del self.counters["stale_since_us"]
         return True

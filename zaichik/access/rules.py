@@ -1,4 +1,4 @@
-"""The file of rules: who may do what with which topics.
+"""The file of rules: what each user may do with which topics.
 
     # The first rule that matches decides; if none does, the answer is no. The last line ends with a newline.
     user ana                          # rules of one user; those after `user *` are for everybody who has logged in
@@ -42,9 +42,9 @@ class Rule:
 
     Attributes:
         line: its number.
-        user: to whom it applies; "*": to everybody.
-        allows: or else it denies.
-        actions: to which it applies.
+        user: the user it applies to; "*": everybody.
+        allows: whether it allows; otherwise it denies.
+        actions: the actions it applies to.
         text: a topic's name, or the beginning of names.
         size: how many letters of a name are compared with `text`; None: all.
     """
@@ -58,17 +58,17 @@ class Rule:
 
 
 class Rights:
-    """What one user may do.
+    """The rights of one user.
 
     Args:
         rules: the user's and everybody's, in their order.
 
     Attributes:
-        publishable: topics that the user was found to have the right to publish to, a part of all such.
+        publishable: a cache of topics that the user has the right to publish to.
     """
 
     def __init__(self, rules: list[Rule]) -> None:
-        # By how many letters are compared, and by these: however many rules there are, few have to be looked at.
+        # Indexed by the number of letters compared, and by these letters: few of many rules have to be looked at.
         self._first: dict[Action, dict[int | None, dict[str, Rule]]] = {action: {} for action in ACTIONS}
         for rule in rules:
             for action in rule.actions:
@@ -77,7 +77,7 @@ class Rights:
         self.publishable: set[str] = set()
 
     def rule(self, action: Action, topic: str) -> Rule | None:
-        """Returns the rule that decides; None if there is none."""
+        """Returns the rule that decides; None if no rule matches."""
         # The broker's own names begin with $. A `*` alone does not match them: they must be named.
         least = int(topic.startswith("$"))
         by_size = self._first[action].items()
@@ -116,7 +116,7 @@ class Rules:
         """Returns the rules that a file holds.
 
         Raises:
-            Unusable: LINE:COLUMN, what is wrong there, and what would be right.
+            Unusable: LINE:COLUMN, the mistake there, and how to fix it.
         """
         text = decoded(data)
         if text and not text.endswith("\n"):
@@ -132,7 +132,7 @@ class Rules:
         return cls(rules)
 
     def of(self, user: str) -> Rights:
-        """Returns what a user may do."""
+        """Returns the rights of a user."""
         if user not in self._compiled:
             self._compiled[user] = Rights([rule for rule in self.rules if rule.user in {user, EVERYBODY}])
         return self._compiled[user]
@@ -144,7 +144,7 @@ def _user(line: re.Match[str]) -> str:
         problem = f"{line[2]!r} is not a user's name ({USER_NAME.pattern}), nor *, which is everybody"
         raise wrong(line.string, line.start(2), problem)
     if _COMMENT.sub("", line[3]):
-        raise wrong(line.string, line.start(3), "only a comment may follow the name; rules begin in the next line")
+        raise wrong(line.string, line.start(3), "only a comment may follow the name; rules begin on the next line")
     return line[2]
 
 
@@ -167,14 +167,14 @@ def _rule(line: re.Match[str], number: int, user: str) -> Rule:
 
 
 def _pattern(rest: str) -> str:
-    """Returns the pattern at the end of a line: a string of JSON, or all there is before a comment."""
+    """Returns the pattern at the end of a line: a JSON string, or everything before a comment."""
     pattern = _COMMENT.sub("", rest)
     if rest.startswith('"'):
         pattern, end = json.JSONDecoder().raw_decode(rest)
         if _COMMENT.sub("", rest[end:]):
             raise ValueError("only a blank and a comment may follow the closing quote")
     elif _CONTROL.search(pattern):
-        raise ValueError('a control character; write the name as a string of JSON: "one\\ttwo"')
+        raise ValueError('a control character; write the name as a JSON string: "one\\ttwo"')
     if not pattern:
         raise ValueError("which topics? Write a name, or the beginning of names and a *, or * for all")
     if "*" in pattern[:-1]:

@@ -1,13 +1,13 @@
-"""users.json: which users there are, and what proves their logins. Nobody who steals it can log in with its tokens.
+"""users.json: the users, and what proves their logins. Nobody who steals the file can log in with its tokens.
 
 A token has 256 random bits. Nobody can guess that many, so a plain hash of it is enough, and a token is found by
 looking up its hash: how long the lookup takes reveals something about the hash only, which nobody can choose. A
-password is what a person can remember, and that is little. So each guess is made expensive, for us and for a thief,
+password is what a person can remember, and that is much less. So each guess is made expensive, for us and for a thief,
 with scrypt.
 
-Each object of the file is a class here, recognized by its keys. An unknown, missing or repeated key is a mistake: a
-file that says something we do not understand may grant less than we think. A broker only reads the file; commands
-write it.
+Each object of the file is a class here, recognized by its keys. An unknown, missing or repeated key is an error: a
+file that says something we do not understand may be meant to grant less than we think. A broker only reads the file;
+commands write it.
 """
 
 import hashlib
@@ -75,7 +75,7 @@ class Password(Entry):
     expires: int | None
 
 
-NO_PASSWORD = Password("0" * 32, "0" * 64, 0, 0)  # for users who have none, or do not exist: the check takes as long
+NO_PASSWORD = Password("0" * 32, "0" * 64, 0, 0)  # for users without one, or unknown ones: the check takes as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def scrypt_of(password: str, salt: str) -> str:
 
 
 def normalized(password: str) -> bytes:
-    """Returns the same bytes however a keyboard composes its letters."""
+    """Returns a password as bytes, the same ones however a keyboard composes its letters."""
     return normalize("NFKC", password).encode(errors="replace")
 
 
@@ -149,7 +149,7 @@ def knows(text: str, password: Password | None) -> bool:
 
 
 def _made(pairs: list[tuple[str, Any]]) -> Any:
-    """Returns what an object of JSON says: something of the class that has most of its keys."""
+    """Returns a JSON object as an instance of the class that has most of its keys."""
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in pairs}
     kind = max(KINDS, key=lambda kind: len(given.keys() & kind.__match_args__))
     names = set(kind.__match_args__)
@@ -159,7 +159,7 @@ def _made(pairs: list[tuple[str, Any]]) -> Any:
 
 
 def _beginning(text: str, number: int) -> int:
-    """Returns where the object begins that is the one of this number to end, counted from 1; or else 0."""
+    """Returns where the object begins that is the `number`th to end, counted from 1; 0 if there are fewer."""
     begun: list[int] = []
     for found in re.finditer(r'"(?:[^"\\]|\\.)*"|[{}]', text):
         if found[0] == "{":

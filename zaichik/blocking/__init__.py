@@ -9,7 +9,7 @@ The files, from what a program calls down to the thread:
 | file | idea |
 | --- | --- |
 | `client` | what a program calls: the methods of `zaichik.Client`, as functions that wait |
-| `subscription` | all that has come crosses to the program at once |
+| `subscription` | everything that has arrived crosses to the program at once |
 | `producer` | messages gather until the thread comes to them |
 | `thread` | calls from the program's thread into the event loop, and how Ctrl-C ends them |
 

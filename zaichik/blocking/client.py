@@ -15,7 +15,7 @@ from zaichik.client.epochs import LostTopic
 from zaichik.client.messages import Lagged, Message, StartAt
 from zaichik_protocol import DEFAULT_PORT, Welcome
 
-DEFAULT_CREDIT = 100_000  # messages in flight or waiting here: bytes are the limit that is met first
+DEFAULT_CREDIT = 100_000  # messages in flight or waiting here: the limit in bytes is reached first
 
 
 @contextmanager

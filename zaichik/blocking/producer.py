@@ -1,4 +1,4 @@
-"""Publishing a stream from a thread: messages gather in a queue until the event loop comes to it.
+"""Publishing a stream from a thread: messages gather in a queue until the event loop drains it.
 
 The loop is woken for the first message, and takes all that have gathered by the time it runs: a message never waits for
 others to come. A program that is faster than its broker waits when `GATHERED` messages are queued.

@@ -1,7 +1,7 @@
-"""Reading a topic from a thread: all that has come crosses to the program at once, and its loop runs over that.
+"""Reading a topic from a thread: everything that has arrived crosses to the program at once, and its loop runs over it.
 
-What is settled follows the program message by message all the same: the asynchronous subscription sees the message in
-hand, so everything below it is committed ten times a second and when the subscription ends.
+Settling still follows the program message by message: the asynchronous subscription sees the message in hand, so
+everything below it is committed ten times a second and when the subscription ends.
 """
 
 from collections import deque
@@ -72,12 +72,12 @@ class Subscription(Generic[Item]):
 
     @property
     def committed(self) -> int:
-        """Everything below that offset is settled, or about to be: a commit is not waited for."""
+        """The offset below which everything is settled, or about to be: nothing waits for a commit."""
         return self._inner.committed
 
     @property
     def failure(self) -> Exception | None:
-        """Why no more messages will come than those that came already; None if that is not known, or is `until`."""
+        """Why no more messages will arrive; None if more may arrive, or the subscription ended at `until`."""
         return self._inner.failure
 
     @property
@@ -117,7 +117,7 @@ class Subscription(Generic[Item]):
     def pieces(self: "Subscription[Message | Lagged]") -> Iterator[list[Message] | Lagged]: ...
 
     def pieces(self) -> Iterator[Any]:
-        """Returns the same messages in lists, as they came, each of at least one message and settled as a whole.
+        """Returns the same messages in lists, as they arrive, each of at least one message and settled as a whole.
 
         With `events=True` there may be a `Lagged` between two lists.
         """
@@ -136,12 +136,12 @@ class Subscription(Generic[Item]):
                     self._take(frame)
 
     def batches(self) -> Iterator[Messages]:
-        """Returns the same in the wire's own batches: `base`, `accepted_us`, and the columns in `batch`."""
+        """Returns the same messages in the wire's own batches: `base`, `accepted_us`, and the columns in `batch`."""
         while not self.ended:
             yield from (item for item in self.fetch() if isinstance(item, Messages))
 
     def fetch(self, timeout: float | None = None) -> list[Messages | Lagged]:
-        """Returns all that has come, at least one item unless `until` is reached; settles the last fetch.
+        """Returns everything that has arrived, at least one item unless `until` is reached; settles the last fetch.
 
         Of the topic's history, it waits for half of the credit. See `zaichik.Subscription.fetch`.
 
@@ -165,7 +165,7 @@ class Subscription(Generic[Item]):
         self._items.extend(await self._inner.fetch(timeout))
 
     def _next_item(self) -> Messages | Lagged | None:
-        """Returns what follows; None at the end. Only then, too, is the last message settled."""
+        """Returns the next item; None at the end, when the last message is settled, too."""
         if self._frame is not None:
             self._next, self._frame = end_of(self._frame), None
         while not self._items:
@@ -192,7 +192,7 @@ class Subscription(Generic[Item]):
         self._thread.call(partial(self._inner.commit, message))
 
     def forget(self) -> None:
-        """End this subscription and have the broker forget its name, so that the next one of that name begins anew.
+        """End this subscription and have the broker forget its name, so that the next one of that name starts afresh.
 
         Raises:
             NoSuchSubscription: it has ended already.

@@ -27,7 +27,7 @@ class LoopThread:
     @classmethod
     @contextmanager
     def running(cls) -> Iterator[Self]:
-        """Returns a thread that ends with the block, and with it all that it still does."""
+        """Returns a thread that ends with the block, as does everything that still runs in it."""
         with start_blocking_portal(name="zaichik client") as portal:
             yield cls(portal)
 

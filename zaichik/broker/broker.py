@@ -37,8 +37,8 @@ class Broker:
         memory: counts the bytes that clients make the broker hold besides topics (LAG-6).
 
     Attributes:
-        connection_clock: the source of time for deadlines of connections, and for logins: the same, or, where clients
-            move the other (TIM-4), one that takes its place before the first connection.
+        connection_clock: the source of time for deadlines of connections, and for logins: the same clock, or, where
+            clients move that one (TIM-4), another that replaces it before the first connection.
         boot: a random number that distinguishes this run from every other.
         registry: the topics.
         producers: the producers that number their batches (PUB-4).
@@ -48,9 +48,9 @@ class Broker:
         conversations: the same, in the order in which `describe` lists them.
         readers: all subscriptions, with their connections, by the names that `describe` gives them.
         ends: how many connections have ended, by reason.
-        recent_ends: of the latest that were served, the oldest first: when it ended, its number, its client's name, its
-            peer's address, and the reason in full.
-        access: how often what happened to logins and rights; empty without access control.
+        recent_ends: the latest served connections that ended, the oldest first: when each ended, its number, its
+            client's name, its peer's address, and the reason in full.
+        access: counters of what happened to logins and rights; empty without access control.
         resident: returns the resident memory of the process, in bytes.
     """
 
@@ -97,7 +97,7 @@ class Broker:
         return self.connect_at(self.clock.now_us(), on_output, peer, share)
 
     def connect_at(self, now_us: int, on_output: Callable[[], None], peer: str, share: str) -> SubscriptionManager:
-        """See `connect`, at that reading of the clock."""
+        """Does what `connect` does, at that reading of the clock."""
         self._connections += 1
         manager = self.new_manager(self._connections, on_output, peer, share)
         manager.since_us = now_us
@@ -107,16 +107,16 @@ class Broker:
         return manager
 
     def new_manager(self, number: int, on_output: Callable[[], None], peer: str, share: str) -> SubscriptionManager:
-        """Returns what `connect` does, before it belongs to the broker: one that is recorded has others."""
+        """Returns the state of a new connection that is not registered yet. A recording overrides this."""
         return SubscriptionManager(self, number, on_output, peer, share)
 
     def log_in(self, manager: SubscriptionManager, user: User, turns: Turns) -> Turns:
-        """Have a connection belong to that user, and charged to it, from whatever address it comes (LAG-5, LAG-6).
+        """Make a connection belong to a user, and charge it to them, whatever its address (LAG-5, LAG-6).
 
         Args:
-            manager: the connection's, which has no subscriptions yet.
-            user: whose it is.
-            turns: the connection's, so far.
+            manager: the connection's state, which has no subscriptions yet.
+            user: the user who has logged in.
+            turns: the connection's turns until now.
 
         Returns its turns from now on.
         """
@@ -124,7 +124,7 @@ class Broker:
             return turns
         manager.user, take = user, turns.take
         self.memory.take(manager.share, -prices.CONNECTION)
-        manager.share = f"user:{user.name}"  # no address begins so
+        manager.share = f"user:{user.name}"  # no address begins like this
         self.memory.take(manager.share, prices.CONNECTION)
         self.scheduler.leave(turns)
         return self.scheduler.join(manager.share, take)
@@ -134,7 +134,7 @@ class Broker:
         self.disconnect_at(self.clock.now_us(), manager, reason)
 
     def disconnect_at(self, now_us: int, manager: SubscriptionManager, reason: str) -> None:
-        """See `disconnect`, at that reading of the clock."""
+        """Does what `disconnect` does, at that reading of the clock."""
         self.ends[reason.partition(":")[0]] += 1
         self.recent_ends.append((now_us, manager.number, manager.client, manager.peer, reason[:MAX_REASON]))
         manager.close()
@@ -166,7 +166,7 @@ class Broker:
 
         Raises:
             Refused: `UNSUPPORTED`, if the clock moves by itself, or topics may be durable; `INVALID_FIELD`, for a time
-                that is past, or no date.
+                in the past, or beyond the last date.
         """
         if not isinstance(self.clock, ManualClock) or self.registry.on_disk():
             raise Refused(ErrorCode.UNSUPPORTED, "the clock moves by itself; see zaichik serve --clock manual", "type")

@@ -33,7 +33,7 @@ class SystemClock:
     """Wall time at its creation, plus monotonic time since: setting the machine's clock changes nothing.
 
     Args:
-        least_us: its first reading is not less: what was accepted in an earlier run was accepted in the past.
+        least_us: its first reading is at least this: what an earlier run accepted must lie in the past.
 
     The time for which a laptop sleeps counts on Linux and macOS. On a system whose monotonic clock does not count it,
     every later reading is behind the wall clock by the length of the sleep.

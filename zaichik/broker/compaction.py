@@ -67,7 +67,7 @@ class CompactionWindow:
         """Returns the keys whose windows are open and when they opened, the newest first.
 
         Args:
-            most_bytes: no more follow once the keys have so many bytes.
+            most_bytes: stops once the keys have this many bytes.
             now_us: the clock's reading.
         """
         for key, opened_us in reversed(self._opened_us.items()):

@@ -1,11 +1,11 @@
-"""The durable side of a topic: what was accepted and waits for the disk, and what is read from it.
+"""The durable side of a topic: a write queue in front of the disk, and reads from the disk.
 
     published ──▶ judged, has its offsets ──▶ `waiting` ──▶ the log writes the oldest ──▶ `synced`, or `refused`
 
 Nothing is delivered, and nothing is answered, before it is on the disk: not even that a message was compacted, because
 the one that kept it out may still be waiting. There is one queue, in the order of the offsets. The log writes from its
-front and is answered there: what is synced leaves it, is answered, and goes into the ring, where it can be read. If the
-log has no room, all of the queue is taken back, the newest first: offsets, windows, producers' numbers, positions.
+front: what is synced leaves the queue, is answered, and goes into the ring, where it can be read. If the log has no
+room, the whole queue is rolled back, the newest first: offsets, windows, producers' numbers, positions.
 
 The ring is the end of the log, in memory. A reader that keeps up is served from there and never touches the disk.
 """
@@ -23,9 +23,9 @@ from zaichik.broker.settings import TopicSettings
 from zaichik.explain.decisions import DISK, EXPIRED, Move, note
 from zaichik_protocol import Batch, ErrorCode, Frame, Overflow, Published, Refused
 
-WAITING_BYTES = 4 * 1024 * 1024  # that may wait, or what the ring may hold if that is more: as much as one write has
-WAITING_BATCHES = 65_536  # to one topic that may wait for the disk, however small: each takes more than a KiB
-NOTHING = Batch(b"", 0)  # is stored of a batch if compaction drops all of it
+WAITING_BYTES = 4 * 1024 * 1024  # that may wait, or what the ring may hold if that is more: the size of one write
+WAITING_BATCHES = 65_536  # of one topic that may wait for the disk, however small: each takes more than a KiB
+NOTHING = Batch(b"", 0)  # what is stored of a batch if compaction drops all of it
 
 Wake = Callable[[], None]
 
@@ -38,7 +38,7 @@ class Write:
         base: the offset of its first message; without messages, of the next one.
         accepted_us: when it was accepted.
         what: what is stored of a publish; or why a numbered batch was refused for good; or the named positions that
-            have moved, with None for those that are forgotten. None: nothing, it waits for what was there before.
+            have moved, with None for those that are forgotten. None: nothing; it only waits for the writes before it.
         producer, sequence: of a numbered batch; else 0.
         dropped: the bitmap of what compaction dropped.
         compacted: how many messages that is.
@@ -63,11 +63,11 @@ class Log(Protocol):
     """A topic's log on a disk. No method waits.
 
     Attributes:
-        owner: has what it is to write, and is told what becomes of that.
+        owner: has the writes that wait, and is called with their results.
         head: the first offset on the disk that stays: everything below is gone, or being removed.
         end: the offset after the last message that a start has found on the disk.
-        size: its bytes, with those that are being written.
-        damage: what is wrong with it, for a person; "" if nothing is known to be.
+        size: its bytes, including those that are being written.
+        damage: what is wrong with it, for a person; "" if no damage is known.
     """
 
     owner: "Durable"
@@ -77,7 +77,7 @@ class Log(Protocol):
     damage: str
 
     def write(self) -> None:
-        """More waits at the owner."""
+        """Start writing: the owner has more writes that wait."""
 
     def entry(self, offset: int, wake: Wake) -> Entry | None:
         """Returns the batch with that offset; None if it has to be read first, after which `wake` is called.
@@ -96,7 +96,7 @@ class Log(Protocol):
         """Call that with the first offset on the disk accepted at that time or later, or with None."""
 
     def expired_until(self, time_us: int) -> int:
-        """Returns an offset below which all was accepted at that time or before: the greatest that memory knows."""
+        """Returns the greatest offset known in memory below which all was accepted at that time or before."""
 
     def size_from(self, offset: int) -> int:
         """Returns the bytes of the files that hold anything from that offset on."""
@@ -108,7 +108,7 @@ class Log(Protocol):
         """Write a checkpoint, if there is anything new."""
 
     def delete(self, gone: Callable[[], None]) -> None:
-        """Remove the log, and call that. Of what waits no more is written."""
+        """Remove the log, then call that. Nothing that still waits is written."""
 
 
 class Logs(Protocol):
@@ -121,7 +121,7 @@ class Logs(Protocol):
     used: int
 
     def sync_p99_us(self) -> int | None:
-        """Returns how long all but a hundredth of the last groups took at most to be on the disk; None before any."""
+        """Returns the 99th percentile of how long the latest groups took to be on the disk; None before the first."""
 
     def check(self, name: str) -> None:
         """Refuse a new log of that name.
@@ -131,7 +131,7 @@ class Logs(Protocol):
         """
 
     def create(self, name: str, epoch: int, settings: dict[str, int]) -> Log:
-        """Returns a new log, which `check` has not refused."""
+        """Returns a new log; call `check` first."""
 
 
 class Topic(Protocol):
@@ -165,11 +165,11 @@ class Durable:
         log: see above.
         head: the oldest offset that can be read.
         next: the offset that the next message to be accepted will get.
-        expired, evicted: messages that are gone from the log.
-        moves: where the cause changed for which they went, since the start: see `BroadcastRing`.
+        expired, evicted: messages that are gone from the log, by cause.
+        moves: where the cause of their removal changed, since the start: see `BroadcastRing`.
         lost: offsets that a repair has given up, as pairs: the first, and the one after the last; in order.
-        waiting: what the log is to write, the oldest first. What it is writing stays until it is synced.
-        waiting_bytes: of batches that wait.
+        waiting: what the log is to write, the oldest first. A write in progress stays here until it is synced.
+        waiting_bytes: the bytes of the batches that wait.
     """
 
     def __init__(self, topic: Topic, log: Log) -> None:
@@ -189,12 +189,12 @@ class Durable:
         log.owner = self
 
     def knows(self, positions: Mapping[str, int]) -> None:
-        """The log has these named positions."""
+        """Note that the log has these named positions."""
         self._positions = positions
 
     @property
     def needed(self) -> int:
-        """From that offset on nothing is removed to make room: what readers need, if the topic is lossless (RET-9)."""
+        """The offset from which nothing is removed to make room: what readers need, if it is lossless (RET-9)."""
         return self._topic.needed() if self._topic.settings.overflow == Overflow.REJECT else self.next
 
     # -- writing -----------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class Durable:
         """
         name, settings = self._topic.name, self._topic.settings
         if self.log.damage:
-            problem = f"the log of {name!r} is damaged, so that its end is not known: {self.log.damage}"
+            problem = f"the log of {name!r} is damaged, so its end is not known: {self.log.damage}"
             raise Refused(ErrorCode.DAMAGED, problem, "topic")
         waiting, most_bytes = len(self.waiting), max(settings.max_bytes, WAITING_BYTES)
         if self.waiting_bytes + len(batch.data) > most_bytes or waiting >= WAITING_BATCHES:
@@ -233,15 +233,15 @@ class Durable:
         return self._write(write)
 
     def remembers(self, refusal: Refused) -> bool:
-        """Whether the log has to know of a refusal: it is for good, and the log can be written."""
+        """Returns whether the log has to record a refusal: it is for good, and the log can be written."""
         return not refusal.code.retryable and not self.log.damage
 
     def refuse(self, refusal: Refused, now_us: int, producer: int, sequence: int) -> Pending:
-        """Have it written that a numbered batch was refused for good. Returns the answer: the refusal."""
+        """Record that a numbered batch was refused for good. Returns the answer: the refusal."""
         return self._write(Write(self.next, now_us, refusal, producer, sequence))
 
     def after_all(self, reply: Frame) -> Pending:
-        """Returns that reply, to come when the topic and all that waits now are on the disk."""
+        """Returns that reply as one to come: when the topic and all that waits now are on the disk."""
         return self._write(Write(self.next, 0, None)).followed_by(lambda _: reply)
 
     def _write(self, write: Write) -> Pending:
@@ -250,7 +250,7 @@ class Durable:
         return write.answer
 
     def synced(self, count: int) -> None:
-        """So many, the oldest, are on the disk: answer each, then let readers have it, so its publisher knows first."""
+        """Answer this many writes, the oldest: they are on the disk. Readers follow, so each publisher knows first."""
         topic = self._topic
         for _ in range(count):
             done = self.waiting.popleft()
@@ -282,7 +282,7 @@ class Durable:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def earliest(self) -> int | Pending:
-        """Returns where a subscription begins that wants everything. What is being removed is gone for it."""
+        """Returns where a subscription from `earliest` begins. What is being removed counts as gone."""
         if self._limit_us >= 0 and self.head < self._topic.ring.head:
             return self.first_since(0)
         return max(self.head, self.log.head)
@@ -310,7 +310,7 @@ class Durable:
 
     @property
     def damaged(self) -> int:
-        """How many of the messages that are not gone were damaged, and given up by a repair (DUR-7)."""
+        """The number of messages that were damaged and given up by a repair, and are not gone otherwise (DUR-7)."""
         return sum(end - max(begin, self.head) for begin, end in self.lost if end > self.head)
 
     def first_since(self, time_us: int) -> Pending:
@@ -319,35 +319,35 @@ class Durable:
 
         def tell(found: int | None) -> None:
             offset = max(ring.head if found is None else found, self.head, self.log.head)
-            answer.settle(min(offset, ring.next_offset))  # what was just synced may not be told of yet
+            answer.settle(min(offset, ring.next_offset))  # what was just synced may not be in the ring yet
 
         self.log.first_since(max(time_us, self._limit_us + 1), tell)
         return answer
 
     def expire(self, limit_us: int, below: int) -> None:
-        """Messages accepted at that time or before are no longer delivered, nor those below that offset.
+        """Deliver no more messages accepted at that time or before, nor those below that offset.
 
-        Files go as wholes, later.
+        Files are removed later, as a whole.
         """
         self._limit_us = max(self._limit_us, limit_us)
         self.expire_below(below)
 
     def expire_below(self, offset: int) -> None:
-        """Every message below that offset has expired."""
+        """Expire every message below that offset."""
         if offset > self.head:
             note(self.moves, self.head, 0, EXPIRED)
             self.expired += offset - self.head
             self.head = offset
 
     def head_moved(self, head: int) -> None:
-        """Files of the log were removed: readers continue where it begins now."""
+        """Move readers to where the log begins now: files of it were removed."""
         if head > self.head:
             note(self.moves, self.head, 0, DISK)
             self.evicted += head - self.head
             self.head = head
 
     def delete(self) -> Pending:
-        """Remove the log. Returns what is settled when it is gone, and everything that still waited is refused."""
+        """Remove the log, and refuse everything that still waits. Returns what is settled when the log is gone."""
         gone, problem = Pending(), f"topic {self._topic.name!r} was deleted while this waited for the disk"
 
         def tell() -> None:

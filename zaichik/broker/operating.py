@@ -37,7 +37,7 @@ def operate(broker: State, number: int, user: User, request: frames.Frame, now_u
 def _disconnect(broker: State, own: int, other: int) -> None:
     """Close another connection; its requests that were not carried out yet are dropped (CLO-4)."""
     if other == own:
-        raise Refused(ErrorCode.INVALID_FIELD, f"connection {own} is this one: end it with Close", "connection")
+        raise Refused(ErrorCode.INVALID_FIELD, f"connection {own} is this one: send Close to end it", "connection")
     if not broker.send_away(other):
         problem = f"connection {other} does not exist; it may have ended already"
         raise Refused(ErrorCode.INVALID_FIELD, problem, "connection")

@@ -1,4 +1,4 @@
-"""An answer that is not known yet: it waits for a disk. Whoever wants it says what to do when it comes."""
+"""An answer that is not known yet, because it waits for a disk: a minimal future with callbacks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,21 +7,21 @@ from zaichik_protocol import Refused
 
 
 class Pending:
-    """An answer to come: a reply, a refusal, or whatever was asked for."""
+    """An answer to come: a reply, a refusal, or any other result."""
 
     def __init__(self) -> None:
         self._answer: Any = None
         self._calls: list[Callable[[Any], None]] = []
 
     def then(self, call: Callable[[Any], None]) -> None:
-        """Call that with the answer: now if it is known, else as soon as it is, in the order in which it was asked."""
+        """Call that with the answer: now if it is known, else as soon as it is. Callbacks run in the order of calls."""
         if self._answer is None:
             self._calls.append(call)
         else:
             call(self._answer)
 
     def followed_by(self, make: Callable[[Any], Any]) -> "Pending":
-        """Returns the answer to come after this one: what is made of it; a refusal stays one."""
+        """Returns the answer that is made of this one when it comes; a refusal is passed on."""
         after = Pending()
         self.then(lambda answer: after.settle(answer if isinstance(answer, Refused) else make(answer)))
         return after

@@ -31,11 +31,11 @@ from zaichik.sharing.quota import Quota
 from zaichik_protocol import EndCode, ErrorCode, Refused
 
 REMEMBERED_OWNERS = 64  # replaced owners per position
-_OF_USER = "\n"  # stands in no name
+_OF_USER = "\n"  # a separator that no name contains
 
 
 def key_of(user: str, name: str) -> str:
-    """Returns under which key a topic, and its log, has the position of that user's name."""
+    """Returns the key under which a topic, and its log, keep the position of a user's name."""
     return f"{user}{_OF_USER}{name}" if user else name
 
 
@@ -71,7 +71,7 @@ class Position:
 
     Attributes:
         key, client: see above.
-        user, name: whose name it is.
+        user, name: the user, and the name of the subscription.
         committed: every offset below is settled.
         delivered: every offset below was delivered at least once.
         is_waived: nothing is kept for it, because its user may not read the topic any more (ACC-4).
@@ -97,7 +97,7 @@ class Position:
             Refused: `TAKEN_OVER`: the owner was replaced, or has made a later attempt.
         """
         if owner in self._replaced:
-            problem = f"another reader has taken over the name {self.name!r}: to take it back, subscribe anew"
+            problem = f"another reader has taken over the name {self.name!r}: to take it back, subscribe again"
             raise Refused(ErrorCode.TAKEN_OVER, problem, "owner")
         if owner and owner == self._owner and attempt <= self._attempt:
             problem = f"this is attempt {attempt} to claim the name {self.name!r}; its owner has made a later one"

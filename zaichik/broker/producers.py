@@ -73,7 +73,8 @@ class Producers:
     def owned(self, user: User, request: Publish, scope: str) -> tuple[Publish, str]:
         """Returns a numbered batch as one of a producer that is this user's alone, and where its number counts (ACC-3).
 
-        Where that is tells that there is a durable topic. Who may not publish there, and never did, must not know.
+        The scope reveals that a durable topic exists, which must stay hidden from users without the right to publish
+        to it, unless they have published to it before.
         """
         digest = blake2b(f"{user.name} {request.producer}".encode(), digest_size=8).digest()
         producer = int.from_bytes(digest) or 1
@@ -98,7 +99,7 @@ class Producers:
             publish: publishes it.
             client: the client that a new producer is charged to.
             scope: the name of the topic, if that is durable.
-            durable: whether a reply that is known already says that the batch is on the disk (DUR-1).
+            durable: whether a remembered reply is marked as being on the disk (DUR-1).
 
         Raises:
             Refused: `SEQUENCE_GAP`, `PRODUCER_UNKNOWN`, `NO_MEMORY`, `INVALID_FIELD`, or what `publish` raises or
@@ -136,7 +137,7 @@ class Producers:
         return answer
 
     def _settle(self, key: tuple[str, int], known: _Producer, sequence: int, answer: Published | Refused) -> None:
-        """A batch that waited for the disk was answered. If that has no room, its number is the next again."""
+        """Note the answer of a batch that waited for the disk. If there is no room, its number is the next again."""
         if isinstance(answer, Refused) and answer.code.retryable:
             known.next = sequence
             if known.answers:
@@ -148,7 +149,7 @@ class Producers:
                 self._memory.take(known.client, _size(told))
 
     def restore(self, scope: str, producer: int, number: int, answers: Iterable[Answer], used_us: int) -> None:
-        """Remember a producer as the log of that topic knows it. Call this in the order of `used_us`."""
+        """Restore a producer as the log of that topic has it. Call this in the order of `used_us`."""
         known = self._known[scope, producer] = _Producer("")
         known.next, known.used_us = number, used_us
         known.answers.extend(answers)

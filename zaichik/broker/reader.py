@@ -50,11 +50,12 @@ class Reader:
         cursor: the next offset to be delivered.
         delivered: messages sent.
         skipped: offsets reported as lag.
-        redelivered_below: messages below were sent to an earlier reader of the name; it is not above `start` otherwise.
+        redelivered_below: messages below it were sent to an earlier reader of the name; if there are none, it is not
+            above `start`.
         in_flight: messages sent and not settled.
         in_flight_bytes: their keys and payloads; a frame counts in full until its last message is settled.
         sent: the first offsets of the latest frames of messages, and when each was taken to be sent.
-        lags: the latest reports of lag: from where, to where, and when.
+        lags: the latest reports of lag: the first offset, the end, and when.
         is_ready: whether it has asked for turns, and `take` may have another frame.
         why_cut_off: the code with which it was ended from outside; None if it was not.
         ended: whether `SubscriptionEnded` was sent: nothing follows it, but commits are still accepted.
@@ -170,7 +171,7 @@ class Reader:
             return self._skip(min(readable, self.until))
         if self.cursor < topic.end:
             return self._deliver()
-        if durable is not None and durable.log.damage:  # what comes next is not known (DUR-7)
+        if durable is not None and durable.log.damage:  # what comes next is unknown (DUR-7)
             return self._end(EndCode.DAMAGED, durable.log.damage)
         return None
 

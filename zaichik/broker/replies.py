@@ -1,8 +1,8 @@
 """The replies of one connection: those that are known, in the order of their requests, and those that are owed.
 
-A reply that waits for the disk is owed. That to a publish comes when it comes. Any other keeps its place: until it is
-known, no further request of the connection is carried out, so what follows a Subscribe finds the subscription. The last
-frame of a connection waits for all that is owed.
+A reply that waits for the disk is owed. The reply to a publish may be overtaken by others. Any other keeps its place:
+until it is known, no further request of the connection is carried out, so a request after a Subscribe finds the
+subscription. The last frame of a connection waits for all that is owed.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from zaichik.broker.pending import Pending
 from zaichik_protocol import Error, ErrorCode, Frame, Publish, Published, Refused, encode
 
 MOST_OWED = 4 * 1024 * 1024  # bytes of batches that wait for a disk: as much as is written at once
-OWED = 1024  # bytes that a publish takes besides, while it waits
+OWED = 1024  # bytes that a publish takes in addition, while it waits
 # How soon to retry: a reader may make progress at any time, but producers are forgotten by a sweep, once a second.
 RETRY_AFTER_MS = {ErrorCode.TOPIC_FULL: 50, ErrorCode.NO_MEMORY: 1000, ErrorCode.STORAGE_FULL: 1000}
 
@@ -30,7 +30,7 @@ class Replies:
         waiting: the queue.
         owed: replies that wait for the disk.
         must_wait: whether one of them must not be overtaken by others.
-        tells_durable: whether the client knows the flag (DUR-1).
+        tells_durable: whether the client understands the `durable` flag (DUR-1).
     """
 
     def __init__(self, on_output: Callable[[], None]) -> None:
@@ -70,7 +70,7 @@ class Replies:
             return  # it was written off
         self.owed -= 1
         self._owed_bytes -= size
-        self.must_wait = self.must_wait and size > 0  # if this is not the one, that is still owed
+        self.must_wait = self.must_wait and size > 0  # unless this is the one, it is still owed
         match answer:
             case Refused():
                 self.add(error(answer, request.id, request.TYPE, fatal=False))
@@ -83,7 +83,7 @@ class Replies:
         self._on_output()  # more requests may be read, or the connection is finished
 
     def write_off(self, last: Frame) -> None:
-        """Wait no more for what is owed, for it will never be known. That frame is the last one."""
+        """Stop waiting for what is owed: it will never be known. That frame is the last one."""
         self.owed, self._last = 0, None
         self.add(last)
 
@@ -104,7 +104,7 @@ class Replies:
 
 
 def error(refusal: Refused, request_id: int, request_type: int, *, fatal: bool) -> Error:
-    """Returns the frame that tells of a refusal."""
+    """Returns the frame that reports a refusal."""
     code, text = refusal.code, refusal.message
     wait_ms = RETRY_AFTER_MS.get(code, 0)
     return Error(request_id, code, request_type, refusal.field, wait_ms, text, retryable=code.retryable, fatal=fatal)

@@ -1,6 +1,6 @@
-"""Who may do what. Every request is asked about here, and nowhere else, before anything is looked up (ACC-2).
+"""Authorization: the right that each request needs. It is checked here and nowhere else, before any lookup (ACC-2).
 
-Who a user is, and where rights are written down, is not the core's business: see `zaichik.access`.
+Logging in, and the files in which rights are written down, are not the core's business: see `zaichik.access`.
 """
 
 from collections.abc import Collection
@@ -11,8 +11,8 @@ from zaichik_protocol import ErrorCode, Refused, frames
 
 Action = Literal["publish", "subscribe", "create", "delete", "describe"]
 
-BROKER = "$broker"  # who may describe it sees everything; who may delete it may disconnect clients, and move its clock
-JOURNAL = "$journal/"  # whoever may read a topic may read its journal
+BROKER = "$broker"  # the right to describe it shows everything; to delete it: disconnect clients, move the clock
+JOURNAL = "$journal/"  # the right to read a topic includes its journal
 # Every request is in here. Those without an action concern what the connection already has, or, with Describe and
 # Explain, are answered with what the user may see.
 NEEDS: dict[type[frames.Frame], Action | None] = {
@@ -33,12 +33,12 @@ NEEDS: dict[type[frames.Frame], Action | None] = {
 
 
 class User(Protocol):
-    """Whoever has logged in on a connection.
+    """The user who has logged in on a connection.
 
     Attributes:
-        name: unique; "" if the broker asks nobody who they are.
-        how: how it was proven, for the log: the kind and the id of the credential, never a secret.
-        publishable: topics that the user may publish to by the rules of now. Others need not be in it: `may` tells.
+        name: unique; "" on a broker without access control.
+        how: how the user logged in, for the log: the kind and the id of the credential, never a secret.
+        publishable: a cache of topics that the user may publish to by the current rules; for others, ask `may`.
     """
 
     name: str
@@ -46,11 +46,11 @@ class User(Protocol):
     publishable: Collection[str]
 
     def may(self, action: Action, topic: str) -> bool:
-        """Returns whether the user has the right to do that with a topic of that name, by the rules of now."""
+        """Returns whether the current rules give the user the right to do that with a topic of that name."""
         return True
 
     def denied(self, action: Action, topic: str) -> None:
-        """Count, and tell the log, that the user was refused this."""
+        """Count and log that the user was refused this."""
         return
 
     def is_ended(self, now_us: int) -> bool:
@@ -58,13 +58,13 @@ class User(Protocol):
         return False
 
 
-class _Anybody(User):  # the only one who inherits from it: for others, what is forgotten must not be allowed
+class _Anybody(User):  # the only subclass that inherits methods: elsewhere, a forgotten one must not allow anything
     name = ""
     how = ""
     publishable: Collection[str] = ()
 
 
-ANYBODY = _Anybody()  # everybody, where the broker asks nobody who they are
+ANYBODY = _Anybody()  # every user of a broker without access control
 
 
 def topic_of(name: str) -> str:
@@ -73,12 +73,12 @@ def topic_of(name: str) -> str:
 
 
 def check(user: User, request: frames.Frame) -> None:
-    """Refuse what the user has no right to. The refusal never tells whether a topic exists.
+    """Refuse what the user has no right to. The refusal never reveals whether a topic exists.
 
     Raises:
         Refused: `FORBIDDEN`.
     """
-    action = NEEDS[type(request)]  # one that is missing there is a bug, and is not carried out
+    action = NEEDS[type(request)]  # a request that is missing there is a bug, and is not carried out
     topic = topic_of(getattr(request, "topic", BROKER))
     if action is not None and not user.may(action, topic):
         user.denied(action, topic)

@@ -63,8 +63,8 @@ class BroadcastRing:
         bytes: bytes of the batches held.
         evicted: messages dropped to make room for newer ones (RET-6).
         expired: messages dropped because their retention had ended (RET-5, RET-1).
-        moves: where the cause of the head's moves changed, the oldest first: the head, when the latest message was
-            accepted by then, and the cause from there on (EXP-2).
+        moves: where the cause of the head's moves changed, the oldest first: the head at that moment, the time of the
+            latest message then, and the cause from there on (EXP-2).
     """
 
     def __init__(self, capacity: int, max_bytes: int) -> None:

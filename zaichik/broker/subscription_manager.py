@@ -1,11 +1,11 @@
 """The state of one connection, without its socket: requests are applied, subscriptions take turns (round robin).
 
 `apply` carries out a request at once and queues its reply. `next_output` returns the bytes to send next: the replies
-first, then one frame from each ready subscription in turn, up to a limit. Both are synchronous, and a connection's turn
-calls them. The only thing that is ever waited for is "there may be output" (`on_output`). Waiting and taking are
+first, then one frame from each ready subscription in turn, up to a limit. Both are synchronous, and are called in a
+connection's turn. The only thing that is ever waited for is "there may be output" (`on_output`). Waiting and taking are
 separate steps, so cancelling a wait loses nothing.
 
-Why requests never wait for the socket: a client that publishes much to a topic it also reads, and reads
+Why requests never wait for the socket: a client that publishes a lot to a topic it also reads, and reads
 nothing in the meantime, fills its receive buffer. If the broker waited for a send before the next request,
 each side would wait for the other, forever.
 """
@@ -72,7 +72,7 @@ class SubscriptionManager:
         share: the client that the connection is charged to, for quotas and turns: an address without the port.
 
     Attributes:
-        user: who has logged in.
+        user: the user who has logged in.
         client: the name the client gave in its Hello, "" before.
         greeted: whether the Hello was accepted.
         heartbeat: whether the client promised one (TIM-3).
@@ -118,7 +118,7 @@ class SubscriptionManager:
             return
         self.requests += 1
         try:
-            # A publish is asked about in `_store`: a refusal uses its number up (PUB-4). A call for each would cost.
+            # A publish is checked in `_store`: a refusal uses up its number (PUB-4). A call here for each costs time.
             if self.is_restricted or not (self.user is ANYBODY or isinstance(request, Publish)):
                 self._check(request)
             reply = self._carry_out(request, now_us)
@@ -230,7 +230,7 @@ class SubscriptionManager:
         return self._begin(request, topic, start)
 
     def _begin_later(self, request: Subscribe, topic: TopicController, start: int) -> Subscribed | Refused:
-        """The disk has told where a subscription begins. Much may have happened meanwhile."""
+        """Begin a subscription whose offset the disk has found. Much may have happened meanwhile."""
         if not self.is_open:
             return Refused(ErrorCode.NO_SUCH_SUBSCRIPTION, "the connection is closing")
         try:
@@ -249,7 +249,7 @@ class SubscriptionManager:
         if name:
             position.claim(request.owner, request.attempt)
         whose = f"subscription {request.id} of connection {self.number} (client {self.client!r})"
-        description = whose if self.user is ANYBODY else "a subscription"  # whose, is not for other users to know
+        description = whose if self.user is ANYBODY else "a subscription"  # other users must not learn whose it is
         reader = Reader(request, topic, position, self._queue, description, self.number)
         broker.memory.take(self.share, prices.SUBSCRIPTION)
         self._last_subscription = request.id
@@ -273,11 +273,11 @@ class SubscriptionManager:
             self._broker.named_positions.forget(reader.topic, reader.position)
 
     def recheck(self, now_us: int, *, rights: bool) -> None:
-        """End what the user may do no longer (ACC-4).
+        """End what the user may no longer do (ACC-4).
 
         Args:
             now_us: the clock's reading.
-            rights: whether these may have changed, too, and not only the login.
+            rights: whether rights may have changed, too, and not only the login.
         """
         if self.user.is_ended(now_us):
             self.go_away(GoAwayCode.CREDENTIALS_ENDED, GoAwayCode.CREDENTIALS_ENDED.name)
@@ -326,7 +326,7 @@ class SubscriptionManager:
         self.replies.clear()
 
     def note_unsent(self, size: int) -> None:
-        """Note how many bytes of what was taken the socket has not accepted yet; an explanation tells them."""
+        """Note how many bytes of what was taken the socket has not accepted yet; an explanation reports them."""
         self.unsent = size
 
     @property
@@ -361,7 +361,7 @@ class SubscriptionManager:
         self._on_output()
 
     def give_up(self) -> None:
-        """Say goodbye without the replies that wait for the disk: it has failed."""
+        """Send a GoAway and close, without the replies that wait for the disk: it has failed."""
         if self.replies.owed or not self.closing:
             self.replies.write_off(GoAway(0, GoAwayCode.STORAGE, GoAwayCode.STORAGE.meaning))
             self.end(GoAwayCode.STORAGE.name)

@@ -48,7 +48,7 @@ class TopicController:
         observer: called before a published batch is stored, with the batch, the indices of the messages to be stored,
             the offset of the first of these, and the time.
         unused_us: when a sweep first found it unused; None if it has been used since (TOP-7).
-        decisions: the batches of which something was not stored, for those who ask why (EXP-1).
+        decisions: the batches of which something was not stored, to explain why (EXP-1).
         durable: its side on the disk (DUR), which an empty topic may be given; None if it is in memory only.
     """
 
@@ -109,14 +109,14 @@ class TopicController:
     ) -> tuple[int, Batch] | None:
         """Returns when messages from `offset` on were accepted, and the messages; None if none fits `max_bytes`.
 
-        They are of one batch. A whole batch is returned as its stored bytes, without a copy. What has to be read from
-        the disk first is None as well, and so is what has just expired there.
+        They are from one batch. A whole batch is returned as its stored bytes, without a copy. None also means that
+        they have to be read from the disk first, or have just expired there.
 
         Args:
             offset: from the head on, and before the end.
             messages: how many, at most; at least 1.
             max_bytes: the most bytes of keys and payloads.
-            wake: called when what was None because of the disk can be had.
+            wake: called when what had to be read from the disk is there.
             at_least: 1 to return a message even if it is larger than `max_bytes`, else 0.
 
         Raises:
@@ -162,7 +162,7 @@ class TopicController:
     ) -> Published | Pending:
         """Compacts and stores a batch, with one timestamp, and returns the reply to the request of that id.
 
-        If the topic is durable, the reply is to come, and has id 0; and the number of the batch is stored with it.
+        If the topic is durable, the reply is to come, with id 0, and the batch's number is stored with the batch.
 
         Rules: PUB-2, COM-2, DUR-1.
 
@@ -342,13 +342,13 @@ class TopicController:
         self.budget.remove(self)
         self.budget.used -= self.unreserved
         self.budget.give_back(self._reserved)
-        self.budget = Budget()  # what is remembered from now on, of batches that waited for the disk, costs nobody
+        self.budget = Budget()  # what is remembered from now on, of batches that waited for the disk, is free
         return None if self.durable is None else self.durable.delete()
 
     # -- readers -----------------------------------------------------------------------------------------------
 
     def position(self, start: int, value: int, now_us: int) -> int | Pending:
-        """Returns the offset at which a subscription begins (RET-4); if the disk has to be asked, it is to come.
+        """Returns the offset at which a subscription begins (RET-4), as an answer to come if it must be read from disk.
 
         Raises:
             Refused: `OFFSET_AHEAD`, `INVALID_FIELD`.

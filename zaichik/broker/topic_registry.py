@@ -72,7 +72,7 @@ class TopicRegistry:
         return topic if (topic := self._topics.get(name)) and topic.durable else None
 
     def scope(self, name: str) -> str:
-        """Returns the name, if that is or would be a durable topic, else "": where the numbers of producers count."""
+        """Returns the scope of producers' numbers: the name of a topic that is or would be durable, else ""."""
         topic = self._topics.get(name)
         return name if (self._settings.topic if topic is None else topic.settings).durable else ""
 
@@ -110,7 +110,7 @@ class TopicRegistry:
             name: the topic's name.
             now_us: the clock's reading.
             client: the client that a new topic is charged to.
-            creator: has to have the right to create it.
+            creator: the user, who needs the right to create it.
 
         Raises:
             Refused: `NO_SUCH_TOPIC` if it may not be created, `INVALID_FIELD`, `TOO_MANY_TOPICS`.
@@ -149,7 +149,7 @@ class TopicRegistry:
         return topic, False
 
     def when_written(self, topic: TopicController, reply: TopicCreated) -> TopicCreated | Pending:
-        """Returns the reply to a CreateTopic; if the topic is durable, it is to come when that is on the disk."""
+        """Returns the reply to a CreateTopic; for a durable topic, as one to come when the topic is on the disk."""
         if topic.durable is None:
             return reply
         answer = topic.durable.after_all(reply)
@@ -196,7 +196,7 @@ class TopicRegistry:
             journal.forget_closed()
 
     def _remove(self, topic: TopicController, why: str) -> Pending | None:
-        """Delete a topic, and log why; a journal goes without a word, as it came."""
+        """Delete a topic, and log why. Journals are not logged: neither is their creation."""
         self._drop_journal(topic)
         del self._topics[topic.name]
         self.directory.remove(topic.name)
@@ -228,7 +228,7 @@ class TopicRegistry:
         self._quota.take(topic.client)
 
     def _check_logs(self, name: str, settings: TopicSettings) -> None:
-        """Refuse a durable topic for which there can be no log, and any of the name of one that cannot be read."""
+        """Refuse a durable topic for which there can be no log, and any topic of a name whose log is unreadable."""
         if self._logs is not None and self.durable(name) is None:
             self._logs.check(name)
         elif self._logs is None and settings.durable:

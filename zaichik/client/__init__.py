@@ -19,8 +19,8 @@ A connection that is lost is replaced behind all of this, by `transport`. What h
 `inbox`, where they were. If there is no connection for a while (`reconnect`), or the broker refuses
 another one, everything that waits fails with `ConnectionLost`.
 
-A program may notice two things. Topics live in the broker's memory: if it was restarted, they are created again with
-the settings the program gave them, but what they held is gone. The client reports that (`Client.lost_topics`) or, if
-asked to, has publishing fail; subscriptions end with `EpochChanged`. And `create_topic` may
-report `created=False` for a topic that the same call had created, just before the connection was lost.
+A program may notice two things. Topics live in the broker's memory, unless they are durable: if it was restarted, they
+are created again with the settings the program gave them, but what they held is gone. The client reports that
+(`Client.lost_topics`) or, if asked to, makes publishing fail; subscriptions end with `EpochChanged`. And `create_topic`
+may report `created=False` for a topic that the same call had created, just before the connection was lost.
 """

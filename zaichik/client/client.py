@@ -65,7 +65,7 @@ from zaichik_protocol import (
 DEFAULT_CREDIT = 1000  # messages in flight or waiting here: enough to keep a fast reader busy
 DEFAULT_CREDIT_BYTES = 8 * 1024 * 1024
 COMMIT_SECONDS = 0.1  # so that the broker soon knows what a slow program has settled, whatever its credit
-WAITING_SECONDS = 0.005  # and this is how soon if the program waits for more
+WAITING_SECONDS = 0.005  # the same, while the program waits for more
 SILENCE_SECONDS = 30.0  # a broker answers within milliseconds; if this takes longer, it is frozen, or the network is
 RECONNECT_SECONDS = 60.0  # a broker that was restarted is back by then
 MOST_RECONNECT_SECONDS = 300.0  # half as long as a broker remembers numbered batches
@@ -109,7 +109,7 @@ async def connect(
         ConnectFailed: there is no broker, or none answered in time, or TLS failed, or the credentials would be
             readable on the way.
         BrokerError: the broker refused to serve this client, with `AuthFailed` for example.
-        ValueError: `host` is no address, `reconnect` is not from 0 to 300, `silence_timeout` is not above 0,
+        ValueError: `host` is not an address, `reconnect` is not from 0 to 300, `silence_timeout` is not above 0,
             `on_new_epoch` is neither word, or `name` is longer than 65,535 bytes.
     """
     if not 0 <= reconnect <= MOST_RECONNECT_SECONDS:
@@ -146,7 +146,7 @@ class Client(Questions):
         self._epochs = epochs
         self._calls = PublishCalls(connection, sequencers)
         self._subscriptions: set[Subscription[Any]] = set()
-        self._waits = anyio.Event()  # a loop over one of them waits for more
+        self._waits = anyio.Event()  # set when a loop over one of them begins to wait for more
 
     @property
     def welcome(self) -> Welcome:
@@ -199,7 +199,7 @@ class Client(Questions):
             segment_bytes: of a durable topic: bytes of each file of the log.
 
         Raises:
-            ValueError: a duration or `overflow` is another word than those allowed.
+            ValueError: a duration or `overflow` is not one of the values allowed.
             TopicExists: it exists with settings other than those named (TOP-2).
             InvalidField: a name or a value is out of range.
         """
@@ -253,7 +253,7 @@ class Client(Questions):
         await self._connection.request(Disconnect(self._connection.next_id(), connection), Disconnected)
 
     async def advance_clock(self, by: Duration) -> int:
-        """Returns the broker's time, in µs since 1970, when its clock stands so much later (TIM-4).
+        """Returns the broker's time, in µs since 1970, once its clock has been moved forward by that much (TIM-4).
 
         What that time ends has ended by then: messages have expired, compaction windows are over, names of readers that
         are away are forgotten. Deadlines of connections are not affected.

@@ -2,8 +2,8 @@
 
 When a socket is lost, another one is opened, and unanswered requests are sent again, in order. For that, each request
 is kept until its reply has come. First, right after the greeting, topics are created again and their epochs queried
-(see `epochs`), and the subscriptions are made again under the numbers they had: a new connection counts anew. All other
-requests are held until the epochs are known. All that a program notices is a longer wait for a reply, or for messages.
+(see `epochs`), and the subscriptions are made again under the ids they had, which a new connection allows. All
+other requests are held until the epochs are known. A program only notices a longer wait for a reply, or for messages.
 
 Requests that are sent again must be idempotent, for the first attempt may have arrived. Most of them are: creating a
 topic that exists, committing what is committed, deleting a topic that is gone. Sequence numbers make publishing so (see
@@ -142,12 +142,12 @@ class Connection:
 
     def _send(self, send: Callable[[Frame], None], request: Frame) -> None:
         if self._is_held:
-            encode(request)  # one that cannot be encoded is refused here, not where it is sent later
+            encode(request)  # a request that cannot be encoded is refused here, not where it is sent later
         else:
             send(request)
 
     def ask(self, question: Question) -> None:
-        """Ask the broker a question over this socket, now, even while requests are held. No other socket repeats it."""
+        """Ask the broker a question over this socket, now, even while requests are held. It is not sent again."""
         request, on_reply = question
         self._transport.send_now(request)
         self._pending[request.id] = request, partial(self._answered, request.id, on_reply)
@@ -237,7 +237,7 @@ class Connection:
                 self._ended_by = name_of(ErrorCode, frame.code)
                 self._transport.end(frame.message, hopeless=False)  # a request it answers is sent again
             case _:
-                # An id of 0 answers the Hello, if it still waits. A reply with an unknown id is to a cancelled request.
+                # An id of 0 answers the Hello, if it still waits. One with an unknown id is to a cancelled request.
                 if pending := self._pending.pop(frame.id or self._hello, None):
                     pending[1](frame)
                 if isinstance(frame, Error) and frame.fatal:  # for all others the connection is lost

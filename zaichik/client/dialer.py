@@ -1,7 +1,7 @@
 """Opens streams to a broker: the first, and another one whenever a stream is lost.
 
 A secret is sent only to the address that it was given for: after TLS has proven that this is the right broker, or over
-plain TCP if the connection stays on this machine. There is no way around this, and no falling back from TLS.
+plain TCP if the connection stays on this machine. There is no way around this, and no fallback from TLS.
 """
 
 import anyio
@@ -14,7 +14,7 @@ from zaichik.net.peers import is_loopback
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.stream import Stream
 
-PASSWORD_SECONDS = 30.0  # a broker checks passwords one at a time, slowly: others may have come first
+PASSWORD_SECONDS = 30.0  # a broker checks passwords slowly, one at a time: others may be first
 
 
 class Dialer:
@@ -28,13 +28,13 @@ class Dialer:
         endpoint: see above.
 
     Raises:
-        ValueError: `tls` is given, and the address is without TLS, or `tls` hasn't its pins.
+        ValueError: `tls` is given, and the address is without TLS, or `tls` lacks its pins.
     """
 
     def __init__(self, endpoint: Endpoint, tls: ClientTls | None = None) -> None:
         if tls is not None and not endpoint.is_encrypted:
             raise ValueError(f"tls is given, but {endpoint} is without TLS; write zaichiks://{endpoint}")
-        if tls is not None and endpoint.pins and tls.pins != {*endpoint.pins}:  # one of the two would be forgotten
+        if tls is not None and endpoint.pins and tls.pins != {*endpoint.pins}:  # one of the two would be ignored
             raise ValueError(f"{endpoint} has a pin that tls doesn't have; pass it to zaichik.client_tls(pins=...) too")
         self.endpoint = endpoint
         self._tls = tls or (client_tls(pins=endpoint.pins) if endpoint.is_encrypted else None)
@@ -48,7 +48,7 @@ class Dialer:
         """Returns a stream to the broker, on which nothing was sent yet.
 
         Raises:
-            OSError: nobody answers.
+            OSError: nothing answers at the address.
             TlsFailed: TLS failed, or the broker is not the right one.
             ConnectFailed: the secret would be readable on the way.
         """

@@ -1,4 +1,4 @@
-"""Where a broker is and how to get in, as one line that can be copied: zaichiks://TOKEN@HOST:PORT?pin=sha256:HEX.
+"""A broker's address and the login for it, as one line that can be copied: zaichiks://TOKEN@HOST:PORT?pin=sha256:HEX.
 
     HOST:PORT                              not encrypted; without a login
     zaichik://HOST:PORT                    the same
@@ -76,12 +76,12 @@ class Endpoint:
 
     @property
     def secret(self) -> str:
-        """The token or the password; "" if there is none, or it is still to be found out."""
+        """The token or the password; "" if there is none, or it is not known yet."""
         return self.credentials.secret if self.credentials else ""
 
     @property
     def line(self) -> str:
-        """All of it, the secret too, in the form that `endpoint` parses."""
+        """The whole address, including the secret, in the form that `endpoint` parses."""
         known = self.credentials
         who = "" if known is None else known.secret if not known.user else quote(known.user, safe="")
         secret = f":{quote(known.secret, safe='')}" if known and known.user and known.secret else ""
@@ -95,7 +95,7 @@ class Endpoint:
 
 
 def masked(text: str) -> str:
-    """Returns a message without anything that looks like a secret: what is between // and @, and the rest of tokens."""
+    """Returns a message without anything that looks like a secret: what is between // and @, and tokens' letters."""
     return re.sub("zk_[A-Za-z0-9_-]+", "zk_...", re.sub(r"//[^\s/]*@", "//...@", text))
 
 
@@ -109,7 +109,7 @@ def endpoint(text: str) -> Endpoint:
     """Parses an address.
 
     Raises:
-        NotAnAddress: it is none.
+        NotAnAddress: the text is not an address.
     """
     scheme, mark, rest = text.partition("://")
     if mark and scheme not in {PLAIN, ENCRYPTED}:
@@ -121,7 +121,7 @@ def endpoint(text: str) -> Endpoint:
     host, port = _host_and_port(place.removesuffix("/") if mark else place, text)
     pins = _pins(query)
     if pins and scheme == PLAIN:
-        raise NotAnAddress(f"a pin is of a certificate, which takes TLS; write {ENCRYPTED}:// before it")
+        raise NotAnAddress(f"a pin belongs to a certificate, so it needs TLS; write {ENCRYPTED}:// before it")
     return Endpoint(host, port, scheme == ENCRYPTED, pins, _credentials(userinfo) if has_credentials else None)
 
 
@@ -154,7 +154,7 @@ def port(text: str) -> int:
     """Parses a port.
 
     Raises:
-        NotAnAddress: it is none.
+        NotAnAddress: the text is not a port.
     """
     if not (text.isascii() and text.isdigit() and len(text) < 9) or int(text) > 65535:
         raise NotAnAddress(f"{_shown(text)} is not a port; it must be 0 to 65535")

@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LostTopic:
-    """A topic that was published to, or created, and is another one since the connection was lost.
+    """A topic that was published to, or created, and was replaced by another one while the connection was lost.
 
     Attributes:
         topic: its name.
@@ -84,17 +84,17 @@ class Epochs:
         self._epochs: dict[str, int] = {}  # as far as they are known
         self._failures: dict[str, Error] = {}
         self._before: dict[str, int] | None = None  # those that were known when the connection was lost, until `accept`
-        self._answered: set[str] = set()  # topics that the broker has told of over this socket
+        self._answered: set[str] = set()  # topics whose epochs the broker has reported over this socket
         connection.on_reconnect = self._questions
 
     def created(self, topic: str, settings: tuple[tuple[int, int], ...], reply: object) -> None:
-        """The program's CreateTopic was answered."""
+        """Note the answer to the program's CreateTopic."""
         if isinstance(reply, TopicCreated):
             self._settings.setdefault(topic, {}).update(settings)
             self._observe(topic, reply.epoch)
 
     def publishes(self, topic: str) -> None:
-        """A batch for that topic is about to be sent: find out the epoch if it is not known, without waiting for it."""
+        """Ask for the epoch of a topic, unless it is known, without waiting: a batch for it is about to be sent."""
         if topic in self._epochs or topic in self._published or not self._connection.reconnects:
             return
         questions = self._probe(topic)
@@ -112,9 +112,9 @@ class Epochs:
         return self._failures.get(topic)
 
     def is_same(self, topic: str) -> bool | None:
-        """Returns whether that topic is still the one it was before the connection was lost; if it is gone, it is not.
+        """Returns whether that topic is still the one it was before the connection was lost; False if it is gone.
 
-        None: its epoch was not known before, or the broker has not told it since.
+        None: its epoch was not known before, or the broker has not reported it since.
         """
         if topic not in self._answered:
             return None
@@ -125,7 +125,7 @@ class Epochs:
         return None if before is None else before == now
 
     def accept(self) -> None:
-        """Compare with what is known now, from the next loss on: requests are about to be sent to these topics."""
+        """Take the epochs known now as those to compare with after the next loss: requests are about to be sent."""
         self._before = None
 
     # -- questions -------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Epochs:
                 self._report(topic, 0)
             case _:
                 self._published.discard(topic)  # asked again with the next batch
-                logger.debug("the epoch of %s is not known: %s", topic, reply)
+                logger.debug("the epoch of %s is unknown: %s", topic, reply)
 
     def _created_again(self, topic: str, reply: Frame) -> None:
         match reply:

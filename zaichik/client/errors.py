@@ -250,4 +250,4 @@ class StorageFull(BrokerError, code=ErrorCode.STORAGE_FULL):
 
 
 class Damaged(BrokerError, code=ErrorCode.DAMAGED):
-    """What the broker's disk has of the topic is damaged (DUR-7)."""
+    """The topic's log on the broker's disk is damaged (DUR-7)."""

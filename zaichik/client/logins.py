@@ -1,12 +1,13 @@
-"""Which broker a program talks to, and as whom. The address and the secret come from the same place.
+"""Which broker a program talks to, and as which user. The address and the secret come from the same place.
 
     an argument or an option     which others can see: a secret in it is refused
     ZAICHIK_CONNECT              may be a whole line with a token
     ~/.config/zaichik/login.json what `zaichik login` has kept
     127.0.0.1:8889
 
-The first one that is there decides.
-A login that is kept, and one in the line of ZAICHIK_CONNECT, is sent only to the address that it was given for, and, if
+The first of these that is there decides.
+
+A login that was kept, or one in the line of ZAICHIK_CONNECT, is sent only to the address that it was given for, and, if
 the line has a pin, only to a broker with that pin: never to an address from an argument, however similar. An address
 without a secret, from an argument or the environment, is completed by ZAICHIK_TOKEN, ZAICHIK_TOKEN_FILE, or, if it
 names a user, by ZAICHIK_PASSWORD_FILE.
@@ -40,7 +41,7 @@ def chosen(given: str | None, environment: Mapping[str, str] = os.environ) -> En
     """Returns the address to connect to, with credentials if there are any.
 
     Args:
-        given: an address that others can see; None: none was given.
+        given: an address that others can see; None if there is none.
         environment: the variables.
 
     Raises:
@@ -77,7 +78,7 @@ def completed(found: Endpoint, environment: Mapping[str, str] = os.environ) -> E
     """Returns an address with the secret of ZAICHIK_TOKEN or its like; unchanged if there is none.
 
     Raises:
-        NotAnAddress: what is there cannot be a token.
+        NotAnAddress: what was found cannot be a token.
         UnusableLogin: a file cannot be used.
     """
     if found.user:
@@ -98,21 +99,21 @@ def known_for(address: Endpoint, environment: Mapping[str, str] = os.environ) ->
     Raises:
         NotAnAddress, UnusableLogin: see `completed`.
     """
-    with suppress(NotAnAddress):  # what the variable holds was not asked for
+    with suppress(NotAnAddress):  # nobody has asked for what the variable holds
         if _is_for(line := endpoint(environment.get(VARIABLE, "")), address):
             return line
     if (found := completed(address, environment)).secret:
         return found
     try:
         login = kept(environment)
-    except UnusableLogin as error:  # nor was this one asked for; and many brokers need none
+    except UnusableLogin as error:  # nor for this one; and many brokers need no login
         logger.warning("without the login that is kept: %s", error)
         return address
     return login if login and _is_for(login, address) else address
 
 
 def _is_for(known: Endpoint, address: Endpoint) -> bool:
-    """Returns whether there is a secret, and it may go there."""
+    """Returns whether there is a secret that may be sent to that address."""
     is_same = replace(known, credentials=None) == replace(address, credentials=None)
     return is_same and address.user in {"", known.user} and bool(known.secret)
 
@@ -154,10 +155,10 @@ def secret_in(file: Path) -> str:
 
 
 def place(environment: Mapping[str, str] = os.environ) -> Path:
-    """Returns where the login is kept.
+    """Returns the path of the file that keeps the login.
 
     Raises:
-        RuntimeError: the user has no home.
+        RuntimeError: the user has no home directory.
     """
     return Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "zaichik" / NAME
 
@@ -170,7 +171,7 @@ def kept(environment: Mapping[str, str] = os.environ) -> Endpoint | None:
     """
     try:
         path = place(environment)
-    except RuntimeError:  # a container's user may have no home
+    except RuntimeError:  # a container's user may have no home directory
         return None
     try:
         found = json.loads(read(path, is_secret=True))

@@ -99,7 +99,7 @@ class BatchResult:
     Attributes:
         first_offset: offset of the first message stored, followed by the others; if none was, the topic's next offset.
         stored, compacted: number of messages stored, and of those that compaction dropped.
-        dropped: the indices, within the batch, of those dropped.
+        dropped: the indices of the dropped messages within the batch.
         subscribers: number of subscriptions the topic had.
         durable: whether that is on the broker's disk (DUR-1).
     """
@@ -205,7 +205,7 @@ def milliseconds(duration: object) -> int:
     """Returns a `Duration` as the wire carries it.
 
     Raises:
-        ValueError: it is none; it is negative or infinite, or a word other than "forever".
+        ValueError: it is negative or infinite, or a word other than "forever", or not a duration at all.
     """
     match duration:
         case "forever":
@@ -223,7 +223,7 @@ def overflow_of(word: str) -> Overflow:
     """Returns what a full topic does, as the wire carries it.
 
     Raises:
-        ValueError: it is none of the words allowed.
+        ValueError: the word is not one of those allowed.
     """
     words = {overflow.name.lower(): overflow for overflow in Overflow}
     if word not in words:
@@ -235,7 +235,7 @@ def start_written(text: str) -> StartAt:
     """Returns the start that is written in a command or an option.
 
     Raises:
-        ValueError: it is none; the message says what may be written, and is meant to follow a mention of the text.
+        ValueError: the text is not a start; the message says what to write, and is meant to follow the text.
     """
     match text:
         case "earliest" | "latest":
@@ -252,7 +252,7 @@ def start_at(start: object) -> tuple[Start, int]:
     """Returns a `StartAt` as the wire carries it: its kind and its value.
 
     Raises:
-        ValueError: it is none of those allowed.
+        ValueError: it is not a valid start.
     """
     match start:
         case "earliest":

@@ -55,7 +55,7 @@ async def opened(
 
 @asynccontextmanager
 async def running(connection: Connection, stream: Stream) -> AsyncIterator[None]:
-    """The connection reads and writes as long as the block lasts."""
+    """Let the connection read and write as long as the block lasts."""
     async with BackgroundTasks() as background:
         background.group.start_soon(connection.run, stream)
         try:

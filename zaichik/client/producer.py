@@ -134,7 +134,7 @@ class Producer:
         return bool(self._payloads) and self._is_proven(len(self._payloads), self._bytes)
 
     def _is_proven(self, count: int, size: int) -> bool:
-        """Returns whether the ring has accepted a batch of as many messages before, and one of as many bytes."""
+        """Returns whether the ring has accepted a batch with at least as many messages, and one with as many bytes."""
         return count <= self._proven_count and _with_offsets(count, size) <= self._proven_bytes
 
     def _turn(self) -> None:

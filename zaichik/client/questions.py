@@ -1,4 +1,4 @@
-"""What a client asks about the broker: its state, and why a message did not arrive."""
+"""A client's questions about the broker: its state, and why a message did not arrive."""
 
 import json
 from base64 import b64decode
@@ -50,9 +50,9 @@ class Questions:
         return [state async for page in self._describe(Kind.CONNECTIONS, "") for state in page["connections"]]
 
     async def counters(self, prefix: str = "") -> list[dict[str, Any]]:
-        """Returns what is counted of every topic whose name begins with `prefix`, sorted by name: numbers only.
+        """Returns the counters of every topic whose name begins with `prefix`, sorted by name: numbers only.
 
-        It takes far fewer pages than `topics`. See `docs/describe.md`.
+        This takes far fewer pages than `topics`. See `docs/describe.md`.
 
         Raises:
             InvalidField: the broker is too old to tell.
@@ -63,8 +63,8 @@ class Questions:
     async def windows(self, topic: str, limit: int = DESCRIBE_PAGE) -> list[tuple[bytes, int]]:
         """Returns the keys of the topic whose windows opened last, and when (µs since 1970); the newest first.
 
-        They are at most 256. There are none if the topic has no windows, or does not exist, or if its messages are not
-        for this user to see.
+        There are at most 256; none if the topic has no windows, or does not exist, or if this user may not see its
+        messages.
 
         Raises:
             InvalidField: the broker is too old to tell.
@@ -75,8 +75,8 @@ class Questions:
     async def marks(self, topic: str, limit: int = DESCRIBE_PAGE) -> list[tuple[int, int]]:
         """Returns when messages of the topic were accepted: offsets and times (µs since 1970), in order.
 
-        They are at most 128, spread evenly over the batches held in memory. There are none if the topic is empty, or
-        does not exist, or is not for this user to see.
+        There are at most 128, spread evenly over the batches held in memory; none if the topic is empty, or does not
+        exist, or this user may not see it.
 
         Raises:
             InvalidField: the broker is too old to tell.
@@ -85,7 +85,7 @@ class Questions:
         return [(offset, accepted_us) for offset, accepted_us in page["marks"]]
 
     async def furthest(self, topic: str, limit: int = DESCRIBE_PAGE) -> list[dict[str, Any]]:
-        """Returns the state of the subscriptions to the topic that are furthest behind, that one first; at most 16.
+        """Returns the state of the subscriptions to the topic that are furthest behind, the worst first; at most 16.
 
         See `docs/describe.md`.
 
@@ -98,7 +98,7 @@ class Questions:
     async def describe_page(
         self, kind: Kind, prefix: str = "", *, after: str = "", limit: int = DESCRIBE_PAGE
     ) -> tuple[dict[str, Any], bool]:
-        """Returns one page of what the methods above ask for, with the broker's time and boot, and whether more follow.
+        """Returns one page of what the methods above return, with the broker's time and boot, and whether more follow.
 
         Args:
             kind: what it is about; see `docs/describe.md`.
@@ -143,9 +143,9 @@ class Questions:
 
         Raises:
             ValueError: neither `offset` nor `key` is given, or both are; or `at` is given without `key`.
-            NoSuchTopic: there is no topic of that name, or it is not for this user to ask about.
+            NoSuchTopic: there is no topic of that name, or this user may not ask about it.
             NoSuchSubscription: the topic has no such subscription.
-            InvalidField: the key is too long, or the time is still to come.
+            InvalidField: the key is too long, or the time is in the future.
             Unsupported: the broker does not know this request.
         """
         request = explain_request(self._connection.next_id(), topic, offset, key, at, subscription)
@@ -157,7 +157,7 @@ class Questions:
 def explain_request(
     number: int, topic: str, offset: int | None, key: Key, at: datetime | None, subscription: str
 ) -> Explain:
-    """Returns the request with that id for what `Questions.explain` was asked.
+    """Returns the request with that id for the arguments of `Questions.explain`.
 
     Raises:
         ValueError: see there.

@@ -15,7 +15,7 @@ producers. After a restart it is
 
 * the same: batches keep their numbers, as after any lost connection.
 * another one, or gone: nothing that was sent is stored in it. Batches are renumbered from 0, under a new id.
-* not known, because no answer told it: batches keep their numbers. If the broker then refuses the producer as unknown,
+* unknown, because no answer has told: batches keep their numbers. If the broker then refuses the producer as unknown,
   nothing was stored, and batches are renumbered once all of them have come back.
 
 A broker refuses a batch permanently, which uses up its number, or temporarily: `TOPIC_FULL`, `NO_MEMORY`. After a
@@ -315,7 +315,7 @@ class Sequencer:
 
         Args:
             is_new: whether the broker was restarted.
-            is_same: whether the topic is still the one that batches were sent to; None: not known.
+            is_same: whether the topic is still the one that batches were sent to; None if unknown.
         """
         if self._returned or self._unsent:  # batches without numbers were lost, so no reply may come that triggers this
             self._connection.call_soon(self._send_more)

@@ -12,8 +12,8 @@ nothing waits for them. One is sent
 * when the subscription ends.
 
 While a reader waits, more than half of its credit is free, so the broker has no use for an earlier commit: one for
-each message of a conversation would cost both sides a system call. It has one in two cases, and then the commit is sent
-before waiting. A message of the largest size may need more than half of the bytes; and the messages of a named
+each message of a conversation would cost both sides a system call. There are two exceptions, in which the commit is
+sent before waiting. A message of the largest size may need more than half of the bytes; and the messages of a named
 subscription that are not settled may keep a topic full (RET-9).
 
 After a lost connection the subscription resumes (see `inbox`). The message in hand stays valid, and nothing is given
@@ -55,7 +55,7 @@ class Subscription(Generic[Item]):
         name: the name under which the broker keeps its position; "" if it is anonymous (CMT-4).
         resumed: whether it began where an earlier subscription of that name had stopped (CMT-3).
         redelivered: whether the message in hand was delivered to an earlier subscription of that name and not settled.
-        in_hand: the message that the program works on, not settled; of a list, the first one. None between two.
+        in_hand: the message that the program works on, not settled; of a list, the first one. None between messages.
         ended: whether a `fetch` has reached the end, which is `until`.
     """
 
@@ -100,14 +100,14 @@ class Subscription(Generic[Item]):
 
     @property
     def committed(self) -> int:
-        """Everything below that offset is settled, or about to be: a commit is not waited for."""
+        """The offset below which everything is settled, or about to be: nothing waits for a commit."""
         return self._inbox.committed
 
     @property
     def failure(self) -> Exception | None:
-        """Why no more messages will come than those that came already; None if that is not known, or is `until`.
+        """Why no more messages will arrive; None if more may arrive, or the subscription ended at `until`.
 
-        Iterating raises it when all that came is given out. This tells a program that does not iterate now.
+        Iterating raises it after everything that has arrived. This is for a program that is not iterating now.
         """
         return self._inbox.known_failure
 
@@ -139,11 +139,11 @@ class Subscription(Generic[Item]):
     def pieces(self: "Subscription[Message | Lagged]") -> AsyncIterator[list[Message] | Lagged]: ...
 
     def pieces(self) -> AsyncIterator[Any]:
-        """Returns an asynchronous iterator over the same messages in lists, as they came: half the time for each.
+        """Returns an asynchronous iterator over the same messages in lists, as they arrive: twice as fast.
 
         A list holds at least one message and at most half the credit, and is settled as a whole, when the next one is
         asked for; `commit` settles a part of it earlier. With `events=True` there may be a `Lagged` between two lists.
-        Errors and the end are those of iterating over messages, and a program may change from one to the other.
+        Errors and the end are those of iterating over messages, and a program may switch from one to the other.
         """
         return _Steps(self._next_piece)
 
@@ -224,12 +224,12 @@ class Subscription(Generic[Item]):
         return lagged
 
     async def fetch(self, timeout: float | None = None) -> list[wire.Messages | Lagged]:
-        """Returns what has come, in the wire's own batches: `base`, `accepted_us`, and the columns in `batch`.
+        """Returns what has arrived, in the wire's own batches: `base`, `accepted_us`, and the columns in `batch`.
 
         That is at least one item; none if the end was reached (then `ended` is true) or the time is over. All of it is
         settled by the next call. Of the history, a call waits for half of either credit, unless nothing comes for 5 ms:
-        few calls return much, and the broker sends the other half meanwhile. `zaichik.blocking` is built on this. A
-        program that fetches leaves iterating alone: what is left of a piece in hand is not returned.
+        few calls return much, and the broker sends the other half meanwhile. `zaichik.blocking` is built on this. Do
+        not mix it with iterating: what is left of a piece in hand is not returned.
 
         Args:
             timeout: seconds after which to return what there is; None: never.
@@ -317,7 +317,7 @@ class Subscription(Generic[Item]):
             return
 
     def commit_settled(self) -> None:
-        """Commit what the loop has stepped past, if that is news, without waiting for the broker."""
+        """Commit what the loop has stepped past, unless that is committed already, without waiting for the broker."""
         self._stepped_bytes = 0
         inbox = self._inbox
         settled = min(self._stepped if self.in_hand is None else self.in_hand.offset, inbox.delivered)
@@ -326,7 +326,7 @@ class Subscription(Generic[Item]):
             self._connection.send_now(wire.Commit(0, self._id, settled))
 
     async def forget(self) -> None:
-        """End this subscription and have the broker forget its name, so that the next one of that name begins anew.
+        """End this subscription and have the broker forget its name, so that the next one of that name starts afresh.
 
         Without this, the position of a named subscription is kept for a while after it ends (CMT-3). Loops over it end.
 

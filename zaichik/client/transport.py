@@ -56,7 +56,7 @@ class User(Protocol):
 
 
 class Transport:
-    """The one socket of a connection, whichever it is at the moment.
+    """The current socket of a connection.
 
     Args:
         dialer: opens another socket.
@@ -164,7 +164,7 @@ class Transport:
         return None, reason
 
     def open(self, idle: float = 0.0) -> None:
-        """The Hello was accepted: send frames from now on, and something at least every `idle / 3` seconds."""
+        """Send frames from now on, and something at least every `idle / 3` seconds: the Hello was accepted."""
         self.is_open = True
         self._patience.deadline = math.inf
         self._output.set()
@@ -205,7 +205,7 @@ class Transport:
             self._output.set()
 
     def send_now(self, frame: Frame) -> None:
-        """Send a frame now, unless others are before it; the writer sends what the socket does not take at once.
+        """Send a frame now, unless others are queued before it; the writer sends what the socket does not take at once.
 
         Raises:
             Unencodable: a value does not fit its field; also raised while frames are dropped.
@@ -227,7 +227,7 @@ class Transport:
         self._output.set()
 
     def make_calls(self) -> None:
-        """Make now the calls that wait for the writer's turn."""
+        """Make the calls that wait for the writer's turn now."""
         calls, self._calls = self._calls, []
         for call in calls:
             call()

@@ -36,7 +36,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "%d durable topics are open": ("restored", "topics"),
     "%s: %s; see `zaichik check`": ("log_damaged", "folder", "reason"),
     "%s: %d bytes at the end were never synced, and were cut off": ("log_torn", "folder", "bytes"),
-    "%s: what came before offset %d is not known: no checkpoint is left": ("checkpoint_lost", "folder", "offset"),
+    "%s: what came before offset %d is unknown: no checkpoint is left": ("checkpoint_lost", "folder", "offset"),
     "%s/%s is damaged, and not needed": ("file_ignored", "folder", "file"),
     "%s is damaged, and not needed": ("file_ignored", "file"),
     "%s is a copy of %s, and is left alone": ("log_copied", "folder", "of"),

@@ -90,7 +90,7 @@ def read_departures(days: int | None = None) -> list[Departure]:
             wanted = (of_day for day, of_day in by_day if day <= days)
             lines = chain.from_iterable(islice(wanted, max(0, days)))
         departures = [_departure(*columns(line)) for line in lines]
-    departures.sort(key=attrgetter("scheduled_us"))  # a stable sort: equals keep their order
+    departures.sort(key=attrgetter("scheduled_us"))  # a stable sort: equal ones keep their order
     return departures
 
 

@@ -1,6 +1,6 @@
-"""An answer to Explain: the message's own fate first, then that at each subscription, then what else is known.
+"""An answer to Explain: the message's own fate first, then its fate at each subscription, then what else is known.
 
-Nothing is changed by asking, except that what is due expires first, as a reader would find it.
+Asking changes nothing, except that what is due expires first, as it would for a reader.
 """
 
 import json
@@ -29,7 +29,7 @@ def explain(broker: State, request: Explain, user: User, now_us: int) -> bytes:
 
     Raises:
         Refused: `NO_SUCH_TOPIC`, also for a topic that the user may not subscribe to or may not see described;
-            `INVALID_FIELD` for a key that is too long, a time to come, or a name that no topic can have;
+            `INVALID_FIELD` for a key that is too long, a time in the future, or a name that no topic can have;
             `NO_SUCH_SUBSCRIPTION`.
     """
     topic = _topic(broker, request.topic, user)

@@ -41,9 +41,9 @@ def find(text: str) -> list[Section]:
 
 
 def nearest(text: str) -> list[str]:
-    """Returns the names of the codes that come nearest to one that does not exist; at most three, perhaps none."""
+    """Returns the names of the codes most similar to one that does not exist; at most three, perhaps none."""
     if _is_number(text):
-        wanted = int(text[:6])  # no code has so many digits
+        wanted = int(text[:6])  # no code has more digits
         numbered = [section for section in SECTIONS if section.number]
         close = sorted(numbered, key=lambda section: abs(int(section.number) - wanted))
         return [section.name for section in close[:MOST_PROPOSED]]

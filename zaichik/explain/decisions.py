@@ -1,9 +1,9 @@
-"""What is remembered so that somebody can ask later why a message did not arrive: a little, and never more (EXP-1).
+"""A bounded memory of decisions, so that somebody can ask later why a message did not arrive (EXP-1).
 
 Most of what becomes of a message shows in what the topic holds anyway: offsets, times, cursors. Three things leave no
 trace: why the head moved, that a message was kept out by compaction, and that a batch was refused or came twice. They
-are remembered here, and the oldest are forgotten first. Nothing is remembered of a batch that was stored whole while
-nothing had to go for it, which is the usual case.
+are remembered here, and the oldest are forgotten first. In the usual case, a batch that was stored whole and evicted
+nothing, there is nothing to remember.
 
 The core writes it and never reads it.
 """
@@ -16,8 +16,8 @@ from zaichik_protocol import Batch, ErrorCode, Published, Refused
 MOVES = 16  # points at which the cause of the head's moves changed, for each topic: 2.5 KiB
 REMEMBERED = 64  # batches, for each topic
 REMEMBERED_BYTES = 64 * 1024  # the same in bytes, which count as the topic's (RET-10)
-STEP_BYTES = 1024  # they are charged at once only when this many more or fewer are remembered, and else by the way
-WHOLE_BYTES = 1024  # a batch of this size is remembered as it is: to leave its payloads out would cost more time
+STEP_BYTES = 1024  # they are charged at once only when this many more or fewer are remembered, else at the next chance
+WHOLE_BYTES = 1024  # a batch up to this size is remembered whole: leaving its payloads out would cost more time
 KEYS_BYTES = 16 * 1024  # if its keys take more than this, they are not remembered
 
 # Why the head moves: the ring's capacity, its bytes, the memory of all topics together (at a publish to this topic, at
@@ -39,7 +39,7 @@ Decision = tuple[int, int, int, str, str, int, bytes, bytes]
 
 
 def note(moves: list[Move], head: int, at_us: int, cause: int) -> None:
-    """Remember the cause for which the head moves on, if that is another one than before."""
+    """Remember why the head moves on, if the cause is another one than before."""
     if not moves or moves[-1][2] != cause:
         moves.append((head, at_us, cause))
         del moves[:-MOVES]
@@ -101,7 +101,7 @@ class Decisions:
     def answered(
         self, now_us: int, batch: Batch, answer: Published | Refused, user: str = "", connection: int = 0
     ) -> None:
-        """A batch was answered: was it refused, was it a duplicate, or was something of it dropped?"""
+        """Remember the answer to a batch, if it was refused, was a duplicate, or lost messages to compaction."""
         if isinstance(answer, Refused):
             if answer.code in OF_STRANGERS and self.known and self.known[-1][1] in OF_STRANGERS:
                 self.forget(-1)
@@ -112,7 +112,7 @@ class Decisions:
             self.remember(now_us, batch, COMPACTED, answer.first_offset, answer.dropped)
 
     def forget(self, index: int = 0) -> None:
-        """Forget the oldest one, or that at the index."""
+        """Forget the oldest one, or the one at the index."""
         decision = self.known.pop(index)
         self.forgotten_us = max(self.forgotten_us, decision[0])
         self.bytes -= prices.DECISION + len(decision[6])

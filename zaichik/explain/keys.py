@@ -1,4 +1,4 @@
-"""What became of a message of a key: of all that is known about the key, what is nearest to the time asked about."""
+"""What became of a message of a key: the decision or stored message that is nearest to the time asked about."""
 
 from zaichik.broker.topic_controller import MICROSECONDS_PER_MS, TopicController
 from zaichik.escapes import shown
@@ -19,7 +19,7 @@ def of_key(
         key: not empty.
         at_us: the time that is asked about.
         now_us: the clock's reading.
-        whose: the user whose refusals may be told of; None for all.
+        whose: the user whose refusals may be reported; None for all.
     """
     found = nearest(topic.ring, key, at_us)
     known = [it for it in decided(topic, whose) if it.concerns(key)]
@@ -28,7 +28,7 @@ def of_key(
     distance = min(times, default=None)
     offsets = [offset for time_us, offset in stored if abs(time_us - at_us) == distance]
     closest = [it for it in known if abs(it.at_us - at_us) == distance]
-    # Of all that compaction dropped at one time the same is told: it takes one search, also if the clock stands still.
+    # The answer is the same for all that compaction dropped at one time: one search, also if the clock stands still.
     dropped = {it.at_us: it for it in closest if it.fate == COMPACTED}
     kept_out = {time_us: verdict(topic, it, key) for time_us, it in dropped.items()}
     verdicts = [kept_out[it.at_us] if it.fate == COMPACTED else verdict(topic, it, key) for it in closest]
@@ -41,7 +41,7 @@ def of_key(
 
 
 def _not_searched(topic: TopicController, found: Found) -> list[Verdict]:
-    """Returns a verdict if another message, nearer to the time, may be where nothing was found because of that."""
+    """Returns a verdict if a message nearer to the time may be among those that were not searched."""
     evidence = {"searched": [found.first, found.end], "head": topic.head, "next_offset": topic.end}
     problems = []
     if found.before is None and found.first > topic.head:

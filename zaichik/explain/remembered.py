@@ -1,4 +1,4 @@
-"""What became of batches that were not stored, or not all of them: as far as it is remembered."""
+"""What became of batches that were not stored, or not whole, as far as it is remembered."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from zaichik.explain.search import nearest
 from zaichik.explain.verdict import Verdict
 from zaichik_protocol import FOREVER, Batch, ErrorCode
 
-RECENT = 4  # refusals that are told of together, where nothing says which one is meant
+RECENT = 4  # refusals that are reported together, where nothing says which one is meant
 
 RULES = {
     ErrorCode.TOPIC_FULL: "RET-9", ErrorCode.BATCH_TOO_LARGE: "RET-6", ErrorCode.MESSAGE_TOO_LARGE: "RET-6",
@@ -44,7 +44,7 @@ class Decided(NamedTuple):
 
 
 def decided(topic: TopicController, whose: str | None) -> Iterator[Decided]:
-    """Returns the remembered decisions, the newest first; of refusals and repetitions those of one user, or all."""
+    """Returns the remembered decisions, the newest first; refusals and repetitions only of one user, or of all."""
     for it in map(Decided._make, reversed(topic.decisions.known)):
         if it.fate == decisions.COMPACTED or whose in (None, it.user):
             yield it
@@ -68,7 +68,7 @@ def verdict(topic: TopicController, it: Decided, key: bytes) -> Verdict:
 
 
 def kept_out(topic: TopicController, key: bytes, at_us: int) -> Verdict:
-    """Returns which message of that key has kept one out at that time, as far as it is known, and until when."""
+    """Returns which message of that key has kept one out at that time, as far as is known, and until when."""
     window_ms = topic.settings.compaction_window_ms
     evidence: dict[str, object] = {"at_us": at_us, "compaction_window_ms": window_ms}
     found = nearest(topic.ring, key, at_us).before

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from zaichik.learn.chapters import CHAPTERS, Chapter
 from zaichik_protocol import EndCode, ErrorCode, GoAwayCode
 
-CLIENT = "client"  # where an error comes from that no frame carries
+CLIENT = "client"  # the origin of errors that no frame carries
 _FRAMES = {ErrorCode: "Error", EndCode: "SubscriptionEnded", GoAwayCode: "GoAway"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """What there is to say about one code.
+    """The explanation of one code.
 
     Attributes:
         code: the wire's, or the name that an error of the client's own ends in.

@@ -1,7 +1,7 @@
-"""The subscriptions that a message may have to go to, and which of them the user who asks may see.
+"""The subscriptions that a message may have to go to, as far as the user who asks may see them.
 
-A topic may have thousands. One that is asked for is found by its name, as `describe` has it; and of all, no more are
-looked at than is needed for an answer that is made within one turn.
+A topic may have thousands. One that is asked for is found by its name, as `describe` has it; if all are asked for, only
+as many are examined as an answer within one turn allows.
 """
 
 import re
@@ -35,12 +35,12 @@ def sees_all(user: User) -> bool:
 
 
 def subscriptions(broker: State, topic: TopicController, user: User, wanted: str) -> tuple[list[Live | Position], bool]:
-    """Returns the topic's subscriptions and names without a reader, those the user may see, and whether more may be.
+    """Returns the subscriptions, and names without a reader, that the user may see, and whether there may be more.
 
     Args:
         broker: has them.
         topic: the topic.
-        user: who asks.
+        user: the user who asks.
         wanted: a name, or CONNECTION.ID; "" for all.
 
     Raises:
@@ -71,7 +71,7 @@ def _all(broker: State, topic: TopicController) -> Iterator[Live | Position]:
 
 
 def _meant(broker: State, topic: TopicController, whose: str | None, wanted: str) -> Iterator[Live | Position]:
-    """Yields what may be called so, each once: a number may be the name of another subscription."""
+    """Yields the subscriptions that the text may mean, each once: CONNECTION.ID may be another one's name."""
     numbered = ""
     if match := _NUMBER.fullmatch(wanted):
         numbered = f"{topic.name}#{int(match[1]):08}.{int(match[2]):010}"
@@ -85,7 +85,7 @@ def _meant(broker: State, topic: TopicController, whose: str | None, wanted: str
 
 
 def _named(broker: State, name: str) -> Iterator[Live]:
-    """Yields the subscription that `describe` calls so; what has the name as a prefix only sorts after it."""
+    """Yields the subscription of that name in `describe`; those that only begin with the name sort after it."""
     return (Live(*it) for other, it in islice(broker.readers.after("", name), 1) if other == name)
 
 

@@ -4,14 +4,14 @@ from typing import Any, NamedTuple
 
 
 class Verdict(NamedTuple):
-    """One of the things that became of a message.
+    """What became of a message at one place.
 
     Attributes:
-        fate: which of them, as one word; `docs/explain.md` lists all.
+        fate: one word; `docs/explain.md` lists all.
         rule: the id of the rule of `docs/semantics.md` that says so.
         text: the same as a sentence.
         next: what to do, as a sentence; "" if nothing is wrong.
-        evidence: what it was seen by: offsets, times in µs since 1970, settings, subscriptions.
+        evidence: what shows it: offsets, times in µs since 1970, settings, subscriptions.
     """
 
     fate: str

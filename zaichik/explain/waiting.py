@@ -6,7 +6,7 @@ from typing import Any
 from zaichik.explain.subscriptions import Live
 from zaichik.explain.verdict import Verdict
 
-MOST_NAMED = 8  # subscriptions that have their turn before, by name
+MOST_NAMED = 8  # subscriptions whose turn comes first, by name
 
 
 def waiting(live: Live, offset: int) -> Verdict:

@@ -1,4 +1,4 @@
-"""The flight recorder: every call that a broker gets is written down, in order, and another broker can carry them out.
+"""The flight recorder: every call that a broker gets is recorded, in order, and another broker can repeat them.
 
 The broker is synchronous and deterministic: what it sends follows from the calls it gets, in their order, and from the
 readings of the clock that are their arguments. So a recording is the calls, and checksums of what was sent.

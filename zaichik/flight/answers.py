@@ -15,21 +15,21 @@ class Different(Exception):
 
 
 class Callbacks(dict[Callable[..., None], int]):
-    """What a log is to call back, each with a number: in the order of asking, so the same in the recorded broker."""
+    """Callbacks for a log, numbered in the order of asking, so with the same numbers as in the recorded broker."""
 
     last = 0
 
     def add(self, call: Callable[..., None]) -> None:
-        """Give it a number, unless it has one."""
+        """Give a callback a number, unless it has one."""
         if call not in self:
             self.last += 1
             self[call] = self.last
 
     def take(self, number: int) -> Callable[..., None]:
-        """Remove what has that number, and return it.
+        """Remove the callback of that number, and return it.
 
         Raises:
-            Different: nothing has.
+            Different: there is none.
         """
         for call, given in self.items():
             if given == number:
@@ -39,13 +39,13 @@ class Callbacks(dict[Callable[..., None], int]):
 
 
 class Answers:
-    """What is left of a recording: calls, and after each the answers that were given while it was carried out.
+    """The rest of a recording: calls, and after each the answers that were given while it was carried out.
 
-    A broker that does the same again takes each answer while it carries out the call, so the calls are what is left to
-    go through. Looking into it between two calls takes no answer: a call comes next.
+    A broker that does the same again takes each answer while it carries out the call, so only calls are left to
+    iterate over. Inspecting the broker between two calls takes no answer: a call comes next.
 
     Args:
-        records: all of it.
+        records: all records.
     """
 
     def __init__(self, records: Iterator[Record]) -> None:
@@ -64,7 +64,7 @@ class Answers:
         return self._next
 
     def take(self, number: int, *kinds: Kind) -> Record:
-        """Returns the answer of one of these kinds that comes next, about that connection, or that log.
+        """Returns the next answer, which must be of one of these kinds and about that connection, or that log.
 
         Raises:
             BreaksOff: the recording has come to its end.
@@ -79,7 +79,7 @@ class Answers:
         return record
 
     def value(self, number: int, name: str, last: dict[str, Any]) -> Any:
-        """Returns a value of a log, or of all of them: a new one if that comes next, or else the last one."""
+        """Returns a value of a log, or of all logs together: a new one if that comes next, or else the last one."""
         record = self._peek()
         if record is not None and record.kind is Kind.VALUE and record.number == number and record.values[0] == name:
             value = self.take(number, Kind.VALUE).values[1]

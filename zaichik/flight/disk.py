@@ -1,4 +1,4 @@
-"""The disk of a broker that is recorded: it does what any other does, and all that the broker learns of it is kept.
+"""The disk of a broker that is recorded: it does what any other does, and all that the broker learns from it is kept.
 
 The seam is `Logs` and `Log` of `zaichik.broker.durable`, so a store knows nothing of this. What the core reads of a log
 is an *answer*, which is in the recording after the call that asked for it. Answers that seldom change are written only
@@ -27,10 +27,10 @@ Value = TypeVar("Value")
 
 
 class _Recorded:
-    """What the core asks, and what was answered last.
+    """The core's questions, with the last answers.
 
     Args:
-        inner: what does the work.
+        inner: the store or log that does the work.
         number: the log's, from 1 on; 0 for all of them.
         tape: the recording.
     """
@@ -40,7 +40,7 @@ class _Recorded:
         self._last: dict[str, object] = {}
 
     def note(self, name: str, value: Value) -> Value:
-        """Returns the value. It is written down if it is another one than before."""
+        """Returns the value. It is recorded if it has changed."""
         if self._tape.depth and self._last.get(name) != value:
             self._last[name] = value
             self._tape.answer(Kind.VALUE, self._number, packed(name, value))
@@ -54,7 +54,7 @@ def _value(name: str) -> Any:
 
 @dataclass(frozen=True)
 class _Callback:
-    """What a log calls back in place of a function. It counts as the same for the same function, as that would."""
+    """A callback in place of a function. Two for the same function are equal, as the function would be."""
 
     call: Callable[..., None]
     log: "RecordedLog" = field(compare=False)
@@ -84,7 +84,7 @@ class RecordedLog(_Recorded):
         self._found: dict[Wake, int] = {}  # the offset of what was found for each last
 
     def begin(self, topic: Topic, found: Recovered) -> None:
-        """Write down what a start has found."""
+        """Record what was found at the start."""
         head, end = self.inner.head, self.inner.end
         self._last = {"head": head, "end": end}
         state = b64encode(found.state.checkpoint(topic.epoch, 0, 0, 0)).decode()
@@ -171,7 +171,7 @@ class RecordedLog(_Recorded):
                 self.owner.head_moved(head)
 
     def answer(self, call: Callable[..., None], *answers: object) -> None:
-        """Call back what was asked for."""
+        """Call back with what was asked for."""
         with self._called("answer", self._asked.pop(call), *answers):
             call(*answers)
 
@@ -183,7 +183,7 @@ class RecordedLogs(_Recorded):
     """The logs of a store, recorded: to the core they are `Logs`.
 
     Args:
-        store: has them.
+        store: the store that has them.
         tape: the recording.
 
     Attributes:
@@ -203,7 +203,7 @@ class RecordedLogs(_Recorded):
         return RecordedLog(log, self._logs, self._tape)
 
     def begin(self) -> None:
-        """Write down what a start has found."""
+        """Record what was found at the start."""
         for topic, found, log in self.recovered:
             log.begin(topic, found)
         self._tape.note(Kind.RESTORE, 0)

@@ -33,12 +33,12 @@ CHECK = Struct("<I")
 OUTPUT = Struct("<IQ")  # its checksum, and how many bytes it has
 ENTRY = Struct("<QI")  # offset of the first message, how many there are; then the batch. 0: as the reader's last one
 HOLD = Struct("<q")  # by how many bytes it has grown; then the client's name
-# Of each piece of output, so many bytes are checked where payloads are masked: as many as come before the first key.
+# The bytes of each piece of output that are checked where payloads are masked: those before the first key.
 CHECKED_IF_MASKED = 20
 
 
 class Kind(IntEnum):
-    """What a record says: a call, or an answer that the broker got while it carried out the call before."""
+    """What a record holds: a call, or an answer that the broker got while it carried out the call before."""
 
     CONNECT = 1  # peer, client that is charged; payloads are JSON lists of arguments unless it says otherwise
     LOG_IN = 2  # name of the user
@@ -98,12 +98,12 @@ def packed(*values: Any) -> bytes:
 
 
 def told(refusal: Refused) -> tuple[int, str, str]:
-    """Returns a refusal as values."""
+    """Returns a refusal as values, for `packed`."""
     return refusal.code.value, refusal.message, refusal.field
 
 
 def refusal(code: int, message: str, field: str) -> Refused:
-    """Returns what was `told`."""
+    """Returns the refusal with these values; see `told`."""
     return Refused(ErrorCode(code), message, field)
 
 
@@ -114,7 +114,7 @@ def header(about: dict[str, Any]) -> tuple[bytes, int]:
 
 
 class Recording:
-    """A recording that is read.
+    """A recording to be read.
 
     Args:
         data: the file's bytes, or a map of them.
@@ -122,10 +122,10 @@ class Recording:
     Attributes:
         about: what the header says, as JSON.
         problem: after the last record, why there are no more; "" if the recording has come to its end.
-        is_damaged: whether it is for another reason than that the file is too short.
+        is_damaged: whether the reason is another one than that the file is too short.
 
     Raises:
-        Unreadable: it is none, or of another version.
+        Unreadable: the file is not a recording, or of another version.
     """
 
     def __init__(self, data: Any) -> None:
@@ -147,7 +147,7 @@ class Recording:
         self.problem, self.is_damaged = "", False
 
     def records(self) -> Iterator[Record]:
-        """Yields the records, END included, up to the end, or to what cannot be believed."""
+        """Yields the records, END included, up to the end, or to the first that cannot be trusted."""
         data, at, size, record = self._data, self._at, len(self._data), None
         while size - at >= RECORD.size:
             length, kind, number, now_us = RECORD.unpack(head := data[at : at + RECORD.size])

@@ -49,7 +49,7 @@ class Player:
     """Carries out a recording.
 
     Args:
-        recording: which.
+        recording: the recording.
 
     Attributes:
         broker: carries it out.
@@ -64,7 +64,7 @@ class Player:
             self.about = about = json.loads(recording.about)
             self.begun_us = int(about["begun_us"])
             settings = _settings(**about["settings"])
-            datetime.fromtimestamp(self.begun_us / MICROSECONDS, UTC)  # or else it is no time
+            datetime.fromtimestamp(self.begun_us / MICROSECONDS, UTC)  # raises if it is not a time
             self._manual = ManualClock(self.begun_us) if about["is_manual"] else None
             # One that no client can move (TIM-4) stands still, since all calls have readings of their own.
             still: Any = SimpleNamespace(now_us=lambda: self.begun_us)
@@ -132,7 +132,7 @@ class Player:
                 self._converse(step, record, manager)
 
     def _converse(self, step: Step, record: Record, manager: Any) -> None:
-        """Carry out what is about one connection."""
+        """Carry out a call about one connection."""
         match record.kind:
             case Kind.LOG_IN:
                 turns = self.broker.scheduler.join(manager.share, lambda: False)
@@ -167,13 +167,13 @@ class Player:
                 raise Different("there is no such call")
 
     def _user(self, number: int, name: str) -> Any:
-        """Returns a user who has the rights that were found."""
+        """Returns a user who has the rights that were recorded."""
         may, is_ended = (lambda *_: self._answers.take(number, Kind.RIGHT).values[-1]), (lambda _: self._is_ended)
         return SimpleNamespace(name=name, publishable=(), may=may, is_ended=is_ended, denied=lambda *_: None)
 
 
 def _settings(topic: dict[str, Any], **limits: Any) -> BrokerSettings:
-    """Returns what a header tells of the broker's settings.
+    """Returns the broker's settings from a header.
 
     Raises:
         TypeError: it makes no sense.
@@ -188,7 +188,7 @@ def _request(data: bytes) -> Frame:
     """Returns a request that was recorded.
 
     Raises:
-        Different: it is none.
+        Different: the record is not a request.
     """
     decoder = FrameDecoder(REQUESTS, max_frame=len(data))
     decoder.receive_data(data)

@@ -1,4 +1,4 @@
-"""A broker that is recorded: it does what any `Broker` does, and every call from outside is written down.
+"""A broker that is recorded: it does what any `Broker` does, and every call from outside is recorded.
 
 The seam is between serving and broker. What a server and its connections do to a broker are calls of the `Broker`, of a
 `SubscriptionManager`, and of the `Quota` that counts what connections hold. Here are subclasses of these three, so a
@@ -32,10 +32,10 @@ SENT, HELD = int(Kind.OUTPUT), int(Kind.HOLD)  # they come all the time
 
 
 class RecordedUser:
-    """A user; it is written down which rights were found.
+    """A user whose rights are recorded as they are looked up.
 
     Args:
-        user: whose they are.
+        user: the user.
         number: the connection's.
         tape: the recording.
     """
@@ -172,7 +172,7 @@ class RecordedBroker(Broker):
             restore(self, found)
 
     def begin(self, write: Write, *, is_masked: bool = False) -> None:
-        """Begin the recording, before anybody connects, and before the store does any work.
+        """Begin the recording, before any client connects, and before the store does any work.
 
         Args:
             write: takes some whole records, about once a second or more often; returns whether it can take more.

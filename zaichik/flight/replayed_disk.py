@@ -1,4 +1,4 @@
-"""The disk of a broker that is replayed: there is none. It gives the answers, and makes the calls, of a recording."""
+"""The stand-in for the disk of a broker that is replayed: it gives the answers, and makes the calls, of a recording."""
 
 from base64 import b64decode
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def _value(name: str) -> Any:
 
 
 def _nothing(*_: object) -> None:
-    """What a log is to do: the recording tells what becomes of it."""
+    """Does nothing: the recording has the outcome of what a log is to do."""
 
 
 class ReplayedLog(_Replayed):
@@ -90,7 +90,7 @@ class ReplayedLog(_Replayed):
         self._asked.add(gone)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Do to the core what the log did."""
+        """Make the call that the log made to the core."""
         match name:
             case "synced":
                 count, self._last["size"] = arguments

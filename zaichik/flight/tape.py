@@ -1,4 +1,4 @@
-"""The recording while it is made: calls, and between them the answers that the broker got while it carried them out."""
+"""A recording while it is made: calls, and between them the answers that the broker got while it carried them out."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +16,7 @@ Write = Callable[[bytes], bool]  # takes some whole records; returns whether it 
 
 
 def checked(pieces: list[bytes], most: int | None) -> tuple[int, int]:
-    """Returns the checksum and the bytes of output; of each piece, only so many bytes count. None means all."""
+    """Returns the checksum and the size of output, counting at most `most` bytes of each piece; None: all of them."""
     data = b"".join(pieces if most is None else [piece[:most] for piece in pieces])
     return crc32(data), len(data)
 
@@ -36,7 +36,7 @@ class Tape:
         self.taken: tuple[int, int] | None = None
         self.most: int | None = None
         self._write: Write | None = None
-        self._key = token_bytes(32)  # of fillers: so that nobody can try which payloads these may have been
+        self._key = token_bytes(32)  # of fillers, so that nobody can find out payloads by trial
         self._pieces: list[bytes] = []
         self._size = self._crc = 0  # bytes of these; checksum up to here
 
@@ -65,7 +65,7 @@ class Tape:
         return self
 
     def answer(self, kind: int, number: int, payload: bytes = b"", now_us: int = 0, rest: bytes = b"") -> None:
-        """Write an answer, unless the question came from outside of all calls, which is only a look into the broker."""
+        """Write an answer, unless the question came from outside of all calls: that only inspects the broker."""
         if not self.depth:
             return
         if self.taken is not None:
@@ -81,7 +81,7 @@ class Tape:
         self.depth -= 1
 
     def outside(self, call: Call) -> Call:
-        """Returns a function that makes that call, out of the broker."""
+        """Returns a function that makes that call as one to the outside of the broker."""
 
         def make() -> None:
             depth, taken = self.depth, self.taken
@@ -109,12 +109,12 @@ class Tape:
         return Batch.of_columns(batch.keys(), [self._filler(payload) for payload in batch.payloads()])
 
     def _filler(self, payload: bytes) -> bytes:
-        """Returns as many bytes; they only tell which payloads are the same."""
+        """Returns as many bytes, which only show which payloads are equal."""
         digest = blake2b(payload, key=self._key).digest()
         return (digest * (len(payload) // len(digest) + 1))[: len(payload)]
 
     def flush(self) -> None:
-        """Have all that there is written."""
+        """Write everything that was gathered."""
         if self._write is not None and not self._write(b"".join(self._pieces)):
             self._write = None
         self._pieces, self._size = [], 0

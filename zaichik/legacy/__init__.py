@@ -4,7 +4,7 @@ To the broker, the gateway is a client like any other; to the original's clients
 
 | file | idea |
 | --- | --- |
-| `frames` | the original's six commands, and how they lie in bytes |
+| `frames` | the original's six commands, and how they are encoded |
 | `session` | one connection: commands are carried out by our client, messages are delivered one per Commit |
 | `gateway` | accepting connections, and the limits on them |
 

@@ -1,4 +1,4 @@
-"""The original's six commands, declared once: what can be said, and how it lies in bytes.
+"""The original's six commands, declared once: what can be said, and how it is laid out in bytes.
 
 The bytes are those of Rust's bincode 1, with no frame around them: the number of the command as a u32, then its fields,
 little-endian, each right after the other. There is no length, greeting or id. Nothing is answered; the server's only
@@ -71,7 +71,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribe:
-    """Read it no more."""
+    """Stop reading a topic."""
 
     topic: str
 
@@ -101,7 +101,7 @@ COMMANDS = list(BODIES)
 
 
 class NotAFrame(Exception):
-    """Bytes that can never become a frame. Where the next one would begin is not known: only closing is left."""
+    """Bytes that can never become a frame. Where the next one begins is unknown, so the connection must be closed."""
 
 
 def encode(command: Command) -> bytes:
@@ -164,7 +164,7 @@ class FrameReader:
         stream = cast("IO[bytes]", self._bytes)
         number: int = TAG.parse_stream(stream)
         if number >= len(COMMANDS):
-            raise NotAFrame(f"command {number}, which does not exist: it is no client of the original")
+            raise NotAFrame(f"command {number}, which does not exist: it is not a client of the original")
         kind = COMMANDS[number]
         values = BODIES[kind].parse_stream(stream)
         return kind(**{field.name: values[field.name] for field in fields(kind)})
@@ -184,7 +184,7 @@ class _Received:
         self.at = self.end = 0
 
     def read(self, size: int) -> bytes:
-        """Returns so many bytes; if there are fewer, none at all, which construct takes for an error."""
+        """Returns this many bytes; if there are fewer, none at all, which construct takes for an error."""
         self.end = self.at + size
         if self.end > len(self.data):
             return b""

@@ -1,7 +1,7 @@
 """One connection of an original client: its commands are carried out by our client, in the order in which they came.
 
-Flow control is the original's: one *credit* for all topics of the connection together. It is there after the first
-Subscribe and after each Commit, and each delivery uses it up. It is a flag and not a counter: two Commits are one.
+Flow control is the original's: one *credit* for all topics of the connection together. It is granted by the first
+Subscribe and by each Commit, and each delivery uses it up. It is a flag and not a counter: two Commits count as one.
 (The original also takes it away with the last Unsubscribe. That needs no line here: the next Subscribe gives it back.)
 
     client                     Session                            our client
@@ -13,7 +13,7 @@ What a client that does not read can make the gateway hold is one message for ea
 more are asked of the broker, whose bounded ring holds the others.
 
 The original has no frame for an error. A command that the broker refuses is dropped, and logged. If a subscription ends
-(its topic was deleted, or a restarted broker has lost it), the connection is closed: that much a client notices.
+(its topic was deleted, or a restarted broker has lost it), the connection is closed, which every client notices.
 """
 
 import logging
@@ -48,10 +48,10 @@ from zaichik_protocol import Unencodable
 logger = logging.getLogger(__name__)
 
 RECEIVE_BYTES = 64 * 1024
-MAX_OVERHEAD = 1024  # of a frame's bytes, beside key and payload: a topic's name has at most 200
+MAX_OVERHEAD = 1024  # of a frame's bytes, besides key and payload: a topic's name has at most 200
 MAX_SUBSCRIPTIONS = 32  # of one connection; each may hold a message
 # After a command that was refused. The client keeps a little about each topic it has tried to publish to, for five
-# minutes; and each refusal is a line in the log. With this, neither grows faster than a few a second per connection.
+# minutes; and each refusal is a line in the log. With this pause, both grow by a few per second and connection at most.
 PAUSE_SECONDS = 0.5
 GOODBYE_SECONDS = 1.0
 LONGEST_MS = 100 * 365 * 86_400_000  # a duration beyond what the broker takes is "forever"
@@ -171,7 +171,7 @@ class Session:
     # -- subscriptions ---------------------------------------------------------------------------------------
 
     async def _subscribe(self, topic: str) -> None:
-        """Subscribe; if it is a second time, start anew, with what the topic has kept."""
+        """Subscribe; the second time, start again with the oldest message that the topic has kept."""
         if topic not in self._readings and len(self._readings) >= MAX_SUBSCRIPTIONS:
             await self._drop(Subscribe(topic), f"a connection may have {MAX_SUBSCRIPTIONS} subscriptions at most")
             return

@@ -1,1 +1,1 @@
-"""Durable topics: a log on disk for each, of which the ring in memory is the end. `docs/durability.md` explains it."""
+"""Durable topics: each has a log on disk, whose end is the ring in memory. `docs/durability.md` explains it."""

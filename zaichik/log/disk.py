@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Protocol
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
-RESERVE = 64 * 1024 * 1024  # bytes that stay free: for checkpoints, and for whoever has to tidy up
+RESERVE = 64 * 1024 * 1024  # bytes that stay free: for checkpoints, and for the person who has to make room
 
 
 class StorageFailed(Exception):
-    """The disk may have lost what was written. Nobody can know, so the broker ends."""
+    """The disk may have lost what was written. There is no way to know, so the broker ends."""
 
 
 def failure_of(error: StorageFailed | OSError) -> StorageFailed:
-    """Returns an error of the disk as what ends a broker."""
+    """Returns a disk's error as the exception that ends a broker."""
     return error if isinstance(error, StorageFailed) else StorageFailed(str(error))
 
 
@@ -39,11 +39,11 @@ class Disk(Protocol):
         """Returns that many bytes from there on; fewer at the end of the file."""
 
     def write(self, path: str, at: int, pieces: Sequence[bytes]) -> None:
-        """From `at` on the file is these bytes, and they are on the disk. At 0 the file is made, and must be new.
+        """Write these bytes at `at`, the end of the file, and sync them. At 0 the file is made, and must be new.
 
         Raises:
             DiskFull: the file ends at `at`, as before; a new one is gone again.
-            StorageFailed: nobody knows what the file holds.
+            StorageFailed: what the file holds now is unknown.
         """
 
     def replace(self, path: str, data: bytes) -> None:
@@ -54,10 +54,10 @@ class Disk(Protocol):
         """
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or folder another name, on the disk, too."""
+        """Rename a file or folder, and sync that."""
 
     def remove(self, paths: Sequence[str]) -> None:
-        """Remove files of one folder, in this order, on the disk, too; or one empty folder."""
+        """Remove files of one folder, in this order, or one empty folder; and sync that."""
 
     def drop_cache(self, path: str) -> None:
         """Make the next reads of a file come from the disk: what the system has in memory may not be there."""
@@ -125,7 +125,7 @@ class PosixDisk:
             at, data = at + written, data[written:]
 
     def _take_back(self, file: int, path: str, at: int) -> None:
-        """Cut off what was half written, on the disk, too: it is answered that nothing of it was stored."""
+        """Cut off an incomplete write, and sync that: the reply will say that nothing of it was stored."""
         try:
             if at:
                 os.ftruncate(file, at)
@@ -133,7 +133,7 @@ class PosixDisk:
             else:
                 (self.root / path).unlink()
         except OSError as error:
-            raise StorageFailed(f"{path}: what was half written cannot be taken back: {error.strerror}") from error
+            raise StorageFailed(f"{path}: an incomplete write cannot be undone: {error.strerror}") from error
 
     def replace(self, path: str, data: bytes) -> None:
         """See `Disk`."""
@@ -144,7 +144,7 @@ class PosixDisk:
                 self._sync_folder(str(target.parent.relative_to(self.root)))
             hidden = target.with_name(f".{target.name}")
             hidden.unlink(missing_ok=True)
-            self._put(str(hidden.relative_to(self.root)), 0, [data], 0)  # the reserve is for this
+            self._put(str(hidden.relative_to(self.root)), 0, [data], 0)  # this may use the reserve
             hidden.replace(target)
         except OSError as error:
             raise _failure(error, path) from error

@@ -6,8 +6,8 @@ DOUBTFUL = {
     "tmpfs": "is in memory: it is gone with the machine's power",
     "ramfs": "is in memory: it is gone with the machine's power",
     "overlay": "is part of a container: it is gone with that",
-    "nfs": "is on another machine: whether a sync reaches its disk is for that to say",
-    "cifs": "is on another machine: whether a sync reaches its disk is for that to say",
+    "nfs": "is on another machine, which decides whether a sync reaches its disk",
+    "cifs": "is on another machine, which decides whether a sync reaches its disk",
 }
 
 

@@ -1,4 +1,4 @@
-"""Reads a topic's log behind the ring: in worker threads, a piece at a time."""
+"""Reads the part of a topic's log that is no longer in the ring: in worker threads, a piece at a time."""
 
 import errno
 from bisect import bisect_right
@@ -22,10 +22,10 @@ class Damaged(Exception):
 
 
 class Chunks:
-    """What was read for readers of all topics that have not come to its end yet.
+    """A cache of chunks read from disk, one for each reader that has not finished its chunk, in all topics.
 
-    Where there is too much, the oldest goes. Its reader has it read again if it still wants it: most likely it is one
-    that does not read its socket.
+    If they exceed the limit, the oldest is dropped. Its reader, which most likely does not read its socket, has it read
+    again when it goes on.
 
     Args:
         most: bytes of batches that are held.
@@ -37,16 +37,16 @@ class Chunks:
         self._held: OrderedDict[object, tuple[list[Entry] | Damaged, int]] = OrderedDict()
 
     def __len__(self) -> int:
-        """Returns the number of readers that something is held for."""
+        """Returns the number of readers that have a chunk."""
         return len(self._held)
 
     def get(self, reader: object) -> list[Entry] | Damaged | None:
-        """Returns what is held for a reader."""
+        """Returns a reader's chunk, if there is one."""
         held = self._held.get(reader)
         return None if held is None else held[0]
 
     def put(self, reader: object, found: list[Entry] | Damaged) -> None:
-        """Hold something for a reader, instead of what was held for it before."""
+        """Keep a chunk for a reader, instead of its last one."""
         self.drop(reader)
         size = 0 if isinstance(found, Damaged) else sum(len(entry.batch.data) for entry in found)
         while self._held and self._size + size > self._most:
@@ -55,7 +55,7 @@ class Chunks:
         self._size += size
 
     def drop(self, reader: object) -> None:
-        """Hold nothing for a reader any more."""
+        """Drop a reader's chunk."""
         _, size = self._held.pop(reader, (None, 0))
         self._size -= size
 
@@ -90,7 +90,8 @@ def read_chunk(disk: Disk, segments: Sequence[Segment], offset: int) -> list[Ent
 def first_since(disk: Disk, segments: Sequence[Segment], time_us: int) -> int | None:
     """Returns the first offset on the disk accepted at that time or later; None if it is not there.
 
-    If what comes before it cannot be read, and may be of that time, the reader begins there and finds out (DUR-7).
+    If what comes before it cannot be read, and may be of that time, the reader begins there and meets the damage
+    (DUR-7).
     """
     snapshot = list(segments)
     index = max(bisect_right([segment.accepted_us for segment in snapshot], time_us - 1) - 1, 0)
@@ -112,7 +113,7 @@ def first_since(disk: Disk, segments: Sequence[Segment], time_us: int) -> int | 
 
 
 def _noted(disk: Disk, segment: Segment, position: int, wanted: int = 0) -> Iterator[Step]:
-    """Walk a segment, and have it note what is where, for those who come after. What the disk cannot read is damage."""
+    """Walk a segment, and note positions in its index for later readers. What the disk cannot read is damage."""
     try:
         for step in walk(disk, segment, position, wanted):
             if step.header is not None:

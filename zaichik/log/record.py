@@ -6,7 +6,7 @@
 Numbers are little-endian, as on the wire. There are two checksums, so that a length is trusted before it is used, and a
 header can be believed when its body is lost. Both begin with the salt of the segment: bytes that another file has left
 on the disk never pass for a record of this one. `group_at` is where the group of records that were synced together
-begins. It tells an unsynced tail from damage: a later group is begun only after the sync of the one before.
+begins. It distinguishes an unsynced tail from damage: a group is begun only after the sync of the one before.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Kind(IntEnum):
 
     MESSAGES = 0  # the body is a batch; of 0 messages if compaction dropped all of them
     POSITIONS = 1  # the body is JSON: the committed offset of each named subscription that has moved; null: forgotten
-    LOST = 2  # a repair found these offsets damaged; the body is zeros, as many as keep later records in their places
+    LOST = 2  # a repair found these offsets damaged; the body is zeros, so that later records keep their places
     REFUSED = 3  # a numbered batch was refused for good; the body is JSON: code, message, field
 
 
@@ -131,9 +131,9 @@ def next_header(data: bytes, start: int, salt: int) -> int | None:
 
 
 def skip(data: bytes, at: int, salt: int, wanted: int) -> int:
-    """Returns the index after the records from that index on that end below an offset: their headers tell.
+    """Returns the index after the records from that index on that end below an offset, by their headers alone.
 
-    A reader may have to pass hundreds of thousands of them.
+    A reader may have to skip hundreds of thousands of them.
     """
     last = len(data) - HEADER.size
     while at <= last:

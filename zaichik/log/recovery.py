@@ -1,14 +1,14 @@
-"""What a log on the disk is worth: whole, torn, or damaged.
+"""Recovery: whether a log on the disk is whole, torn, or damaged.
 
 A group of records is written, and synced, before the next one begins. So after a crash the end of the last segment may
 hold a part of one group, and nothing else may be wrong:
 
     whole     every record up to the end of the file is good
-    torn      bad bytes at the end, and no sign that anything was written after them: the group was never synced, nobody
-              was told that it was stored, and it is cut off
+    torn      bad bytes at the end, and no sign that anything was written after them: the group was never synced, no
+              client was told that it was stored, and it is cut off
     damaged   bad bytes, and a record of a later group, a later segment or a checkpoint proves that they were synced
 
-What is damaged is kept as it is. The topic can be read up to there, and takes no more messages: where it ended is
+A damaged log is left as it is. The topic can be read up to the damage, and takes no more messages: where it ended is
 unknown.
 """
 
@@ -37,16 +37,16 @@ _UNFINISHED = re.compile(r"\.(topic|[0-9]{20}\.(log|state))")  # what `Disk.repl
 
 @dataclass
 class Recovered:
-    """A topic's log as a start finds it.
+    """A topic's log, as it is found when a broker starts.
 
     Attributes:
-        topic: which it is; None if nothing in its folder says so.
+        topic: the topic; None if nothing in the folder identifies it.
         segments: the oldest first.
-        state: what the records amount to.
+        state: the fold over the records.
         torn: bytes that were cut off.
         damage: what is wrong, for a person; "" if nothing is.
         is_kept: whether the topic has its folder.
-        saved: the first offset of the segment that the newest checkpoint is of; -1 if there is none.
+        saved: the first offset of the segment that the newest checkpoint belongs to; -1 if there is none.
         unsaved: bytes of records after that.
     """
 
@@ -69,7 +69,7 @@ def read_topic(data: bytes) -> Topic | None:
     """Returns the topic that the content of the file `topic` names; None if it is damaged.
 
     Raises:
-        NewerFormat: it is not for this version to read.
+        NewerFormat: a later version wrote it.
     """
     told = unseal(_TOPIC_MARK, data)
     return None if told is None else Topic.of(json.loads(told))
@@ -81,10 +81,10 @@ def new_state(topic: Topic) -> State:
 
 
 def look(disk: Disk, folder: str, files: dict[str, int]) -> tuple[Topic | None, Opened]:
-    """Returns the topic that a folder is of, if that is known, and its segments, as far as they begin well.
+    """Returns the topic that a folder belongs to, if that is known, and its segments; None for those with bad heads.
 
     Raises:
-        NewerFormat: the folder is not for this version to read.
+        NewerFormat: a later version wrote the folder.
     """
     topic = read_topic(disk.read(f"{folder}/{TOPIC_FILE}", 0, files[TOPIC_FILE])) if TOPIC_FILE in files else None
     opened = {name: Segment.opened(disk, folder, int(name[:20]), files[name]) for name in named(files, "log")}
@@ -95,7 +95,7 @@ def recover(disk: Disk, folder: str) -> Recovered:
     """Returns the log in a folder. A torn end is cut off; nothing else is changed.
 
     Raises:
-        NewerFormat: the folder is not for this version to read.
+        NewerFormat: a later version wrote the folder.
     """
     files = disk.files(folder)
     fresh = "".join(f"{folder}/{last}" for last in named(files, "log")[-1:])
@@ -114,7 +114,7 @@ def recover(disk: Disk, folder: str) -> Recovered:
             recovered.damage = f"{folder}/{name}: the head of the file is damaged"
             break
     _fold(disk, folder, topic, recovered, fresh)
-    if not recovered.damage:  # what a crash has left goes: files that were not finished
+    if not recovered.damage:  # remove what a crash has left: unfinished files
         disk.remove([f"{folder}/{name}" for name in files if _UNFINISHED.fullmatch(name)])
     return recovered
 
@@ -148,11 +148,11 @@ def _fold(disk: Disk, folder: str, topic: Topic, recovered: Recovered, fresh: st
             recovered.torn = segment.size - position
             disk.write(segment.path, position, [])
             segment.size = position
-    if damage:  # what lies behind it cannot be reached
+    if damage:  # what comes after it cannot be reached
         segment.size = position
         del segments[segments.index(segment) + 1 :]
     elif not segments and synced > (0, 0):
-        damage = f"{folder}: a checkpoint tells of records, but their files are gone"
+        damage = f"{folder}: a checkpoint mentions records, but their files are gone"
     recovered.damage = damage or recovered.damage
 
 
@@ -180,16 +180,16 @@ def _from_checkpoint(disk: Disk, folder: str, topic: Topic, recovered: Recovered
         return place, position, synced
     if segments and segments[0].base:
         recovered.state.end = segments[0].base
-        logger.warning("%s: what came before offset %d is not known: no checkpoint is left", folder, segments[0].base)
+        logger.warning("%s: what came before offset %d is unknown: no checkpoint is left", folder, segments[0].base)
     return 0, HEAD_SIZE, synced
 
 
 def checkpoints(
     disk: Disk, folder: str, topic: Topic, segments: Iterable[Segment]
 ) -> tuple[list[tuple[dict[str, Any], bytes]], list[str]]:
-    """Returns the good checkpoints of a topic, and the names of files that are damaged, or of another one.
+    """Returns the good checkpoints of a topic, and the names of files that are damaged, or belong to another topic.
 
-    Those that tell of another file than one of these segments are neither.
+    Checkpoints of a file that is none of these segments are left out of both.
     """
     salts, files = {segment.base: segment.salt for segment in segments}, disk.files(folder)
     good, bad = list[tuple[dict[str, Any], bytes]](), list[str]()

@@ -1,4 +1,4 @@
-"""Puts what a start has found on the disk into a broker: topics, windows, the numbers of producers, named positions."""
+"""Restores what is on the disk in a new broker: topics, windows, the numbers of producers, named positions."""
 
 import logging
 
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 def restore(broker: Broker, store: Store) -> None:
-    """Make every topic that the store has found. The broker must be new."""
+    """Restore every topic that the store has found. The broker must be new."""
     producers: list[tuple[str, int, Known]] = []
     for topic, found, log in store.recovered:
         controller = broker.registry.restore(topic.name, topic.epoch, topic.settings, log)
@@ -34,7 +34,7 @@ def restore(broker: Broker, store: Store) -> None:
 
 
 def _restore_positions(broker: Broker, topic: TopicController, state: State) -> None:
-    """What lies between a position and the end may have been delivered before, and is marked so (DUR-5)."""
+    """Restore named positions. Messages after them may have been delivered before, and are marked so (DUR-5)."""
     for name, committed in state.positions.items():
         position = broker.named_positions.keep(topic, name, committed)
         position.delivered = max(committed, state.end)

@@ -1,11 +1,11 @@
-"""A segment: one file of a topic's log, its head, and where in it which offsets are.
+"""A segment: one file of a topic's log, its head, and an index of the offsets in it.
 
     00000000000000150000.log     head of 4 KiB: the topic, the first offset, a salt; then records
 
-A segment begins with the first record that needs it. No run of the broker goes on in a segment of an earlier one,
+A segment begins with the first record that needs it. A run of the broker does not continue a segment of an earlier run,
 unless that has no messages, for its name is the offset of the first. So a segment whose end is known never changes.
-Where in it which offset is, is noted in memory, by the writer and by readers as they come past: a reader that wants
-what nobody has read since the start goes through the headers before it.
+The index, from offsets to positions in the file, is kept in memory. The writer and the readers add to it as they go: a
+reader that wants what has not been read since the start goes through the headers before it.
 """
 
 import json
@@ -32,13 +32,13 @@ def seal(mark: bytes, data: bytes) -> bytes:
 
 
 def unseal(mark: bytes, data: bytes) -> bytes | None:
-    """Returns the data that was sealed so; None if it is not whole."""
+    """Returns the data that `seal` was given; None if it is not whole."""
     inner = data[len(mark) + _CHECKSUM :]
     return inner if data == seal(mark, inner) else None
 
 
 class NewerFormat(Exception):
-    """A later zaichik has written this: nothing here may be touched."""
+    """A later version of zaichik has written this: nothing here may be touched."""
 
 
 def named(files: Iterable[str], suffix: str) -> list[str]:
@@ -61,15 +61,15 @@ class Topic(NamedTuple):
     lost: tuple[tuple[int, int], ...] = ()
 
     def told(self) -> dict[str, Any]:
-        """Returns what each file says about it."""
+        """Returns what each file says about the topic."""
         return {"format": FORMAT, "name": self.name, "epoch": self.epoch, "settings": self.settings}
 
     @classmethod
     def of(cls, told: dict[str, Any]) -> "Topic":
-        """Returns the topic that a file tells of.
+        """Returns the topic that a file describes.
 
         Raises:
-            NewerFormat: the file is not for this version to read.
+            NewerFormat: a later version wrote the file.
         """
         if told["format"] > FORMAT:
             raise NewerFormat(
@@ -110,10 +110,10 @@ class Segment:
 
     @classmethod
     def opened(cls, disk: Disk, folder: str, base: int, size: int) -> "tuple[Segment, Topic] | None":
-        """Returns a segment that is on the disk, and the topic it is of; None if its head is not whole.
+        """Returns a segment that is on the disk, and its topic; None if its head is not whole.
 
         Raises:
-            NewerFormat: it is not for this version to read.
+            NewerFormat: a later version wrote it.
         """
         head = disk.read(f"{folder}/{base:020}.log", 0, HEAD_SIZE)
         data = unseal(_HEAD_MARK, head.rstrip(b"\0"))
@@ -127,18 +127,18 @@ class Segment:
 
     def note(self, offset: int, accepted_us: int, position: int) -> None:
         """Remember where a record is, if the last one remembered is far enough away."""
-        with self._noting:  # two readers may come past at the same time
+        with self._noting:  # two readers may come here at the same time
             if not self.positions or position - self.positions[-1] >= INDEX_EVERY:
                 self.positions.append(position)  # first: other threads look for an offset or a time, and then for this
                 self.offsets.append(offset)
                 self.times.append(accepted_us)
 
     def position(self, offset: int) -> int:
-        """Returns where to begin to look for an offset."""
+        """Returns the position from which to look for an offset."""
         index = bisect_right(self.offsets, offset) - 1
         return self.positions[index] if index >= 0 else HEAD_SIZE
 
     def place_of_time(self, time_us: int) -> tuple[int, int]:
-        """Returns the offset and the position at which to begin to look for what was accepted then or later."""
+        """Returns the offset and the position from which to look for what was accepted then or later."""
         index = bisect_right(self.times, time_us - 1) - 1
         return (self.offsets[index], self.positions[index]) if index >= 0 else (self.base, HEAD_SIZE)

@@ -1,9 +1,9 @@
 """What a topic remembers besides its messages: a fold over the records of its log.
 
-The log is the only truth. Open compaction windows, the numbers of producers and the positions of named subscriptions
-are what its records amount to, and so a start finds them by reading the log. A checkpoint saves the reading: it is the
-fold up to a certain record, made by the writer out of the records that it has just synced, and never out of the live
-tables. A checkpoint that is missing or wrong costs time and nothing else, as long as the records are there.
+The log is the only source of truth. Open compaction windows, the numbers of producers and the positions of named
+subscriptions all follow from its records, so a start restores them by reading the log. A checkpoint saves the reading:
+it is the fold up to a certain record, made by the writer from the records that it has just synced, and never from the
+live tables. A checkpoint that is missing or wrong costs time and nothing else, as long as the records are there.
 """
 
 import json
@@ -39,7 +39,7 @@ class Known:
 
 
 class State:
-    """What the records so far amount to.
+    """The fold over the records so far.
 
     Args:
         window_us: the length of a compaction window; 0: none.
@@ -66,7 +66,7 @@ class State:
         return self.end + self.compacted
 
     def add(self, record: Record) -> None:
-        """Take in the next record."""
+        """Add the next record to the fold."""
         self.end = record.base + record.count
         self.accepted_us = max(self.accepted_us, record.accepted_us)
         match record.kind:
@@ -126,7 +126,7 @@ class State:
         return seal(_MARK, json.dumps(told).encode() + b"\n" + keys)
 
     def restore(self, told: dict[str, Any], keys: bytes) -> None:
-        """Become what a checkpoint says."""
+        """Take over the state in a checkpoint."""
         for name in ("end", "accepted_us", "compacted", "positions"):
             setattr(self, name, told[name])
         for producer, number, used_us, answers in told["producers"]:
@@ -152,5 +152,5 @@ def _shown(answer: Reply) -> list[Any]:
 
 
 def _read(answer: list[Any]) -> Reply:
-    """A refusal has three parts, the other answers five, of which the last are bytes."""
+    """Returns an answer as it was. A refusal has three parts; other answers have five, the last of which is bytes."""
     return (*answer[:4], bytes.fromhex(answer[4])) if len(answer) == 5 else tuple(answer)

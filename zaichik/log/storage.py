@@ -1,4 +1,4 @@
-"""The disk of a server, from its start to its end: a store with its broker, or nothing at all."""
+"""A server's storage, from its start to its end: a store with its broker, or nothing at all."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ class Storage:
 
     @classmethod
     async def opened(cls, data: Path | None, settings: BrokerSettings | None, clock: Clock | None) -> "Storage":
-        """Returns the storage in a folder, with a broker of what is there; by default there is nothing.
+        """Returns the storage in a folder, with a broker that has its topics; without a folder, there is none.
 
         Raises:
             CannotOpen: the folder cannot be used.
@@ -46,17 +46,17 @@ class Storage:
         return cls(broker, store)
 
     async def run(self, on_failure: Callable[[], None]) -> None:
-        """Work for the topics until cancelled. If the disk fails, that is called between the turns of connections."""
+        """Write and read for the topics until cancelled. The callback runs, between turns, if the disk fails."""
         if self.store is not None:
             self.store.between_turns = self.broker.scheduler.between_turns
             self.store.on_failure = on_failure
             await self.store.run()
 
     async def drain(self) -> None:
-        """Wait until all is written: the broker is stopping. After the drain timeout, the disk has failed."""
+        """Wait until all is written: the broker is stopping. If that exceeds the drain timeout, the disk has failed."""
         if self.store is not None:
             with self.broker.scheduler.between_turns():
-                self.broker.sweep()  # which has positions written that have moved
+                self.broker.sweep()  # queues the positions that have moved
             seconds = self.broker.settings.drain_timeout
             with anyio.move_on_after(seconds) as scope:
                 await self.store.drained()
@@ -64,7 +64,7 @@ class Storage:
                 self.store.give_up(seconds)
 
     async def close(self) -> None:
-        """Write what saves the next start from reading, and let go of the folder."""
+        """Write checkpoints, so that the next start has less to read, and release the folder."""
         if self.store is not None:
             try:
                 await to_thread.run_sync(self.store.close, self.broker.clock.now_us())
@@ -72,12 +72,12 @@ class Storage:
                 self.store.failure = failure_of(error)
 
     def release(self) -> None:
-        """Let go of the folder, in which nothing was written."""
+        """Release the folder, in which nothing was written."""
         if self.store is not None:
             self.store.release()
 
     def check(self) -> None:
-        """Raise what has ended the storage.
+        """Raise the failure of the storage, if there was one.
 
         Raises:
             StorageFailed: the disk has failed.

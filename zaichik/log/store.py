@@ -61,10 +61,10 @@ class Store:
         clock: see `Workers`.
 
     Attributes:
-        recovered: the topics that a start has found, with their logs, in the order of their epochs.
-        clock_us: the latest time that anything in the folder was accepted or stopped at.
+        recovered: the topics found at the start, with their logs, in the order of their epochs.
+        clock_us: the latest time in the folder: of a record, or of an orderly stop.
         failure: why the disk cannot be trusted any more; None if it can.
-        between_turns: what is called on the event loop is called in one of these.
+        between_turns: the context in which callbacks run on the event loop.
         on_failure: called when there is a failure.
         chunks, used, limit, clock, syncs: see `Workers`.
     """
@@ -116,7 +116,7 @@ class Store:
             os.close(lock)
             match error:
                 case NewerFormat():
-                    problem, code = f"{path} is of a newer zaichik: {error}; nothing was changed", os.EX_CONFIG
+                    problem, code = f"{path} was written by a newer zaichik: {error}; nothing was changed", os.EX_CONFIG
                 case StorageFailed() | DiskFull() | OSError():
                     problem, code = f"{path} cannot be used for durable topics: {error}", os.EX_IOERR
                 case _:
@@ -124,10 +124,10 @@ class Store:
             raise CannotOpen(problem, code) from error
 
     def _load(self) -> None:
-        """Open all topics; before anything is changed, see that this version can."""
+        """Open all topics, having checked that this version can, before anything is changed."""
         folders = folders_of(self._disk)
         for folder in folders:
-            with suppress(OSError):  # which is told about below
+            with suppress(OSError):  # which is reported below
                 look(self._disk, folder, self._disk.files(folder))
         found: dict[str, tuple[str, Topic, Recovered]] = {}
         for folder in folders:
@@ -248,7 +248,7 @@ class Store:
             await self._do(read, thread)
 
     async def _do(self, work: Callable[[], Then], thread: anyio.CapacityLimiter) -> None:
-        """Do something in a thread, and what follows from it here, between the turns of connections."""
+        """Call a function in a thread, then handle its result here, between the turns of connections."""
         try:
             then = await to_thread.run_sync(self._tracked, work, limiter=thread, abandon_on_cancel=True)
         except (StorageFailed, OSError) as error:
@@ -259,7 +259,7 @@ class Store:
                 then()
 
     def _tracked(self, work: Callable[[], Then]) -> Then:
-        """Do something, in a thread that is known to be at work."""
+        """Call a function, noting that a thread is at work."""
         self._at_work.add(work)
         try:
             return work()
@@ -274,7 +274,7 @@ class Store:
             self._idle.set()
 
     def give_up(self, seconds: float) -> None:
-        """Wait no more for a disk that has not answered for so long."""
+        """Stop waiting for a disk that has not answered for this many seconds."""
         self._fail(StorageFailed(f"the disk has not answered for {seconds:g} s"))
 
     async def drained(self) -> None:
@@ -286,7 +286,7 @@ class Store:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def close(self, now_us: int) -> None:
-        """Write what saves the next start from reading, and let go of the folder. Blocks."""
+        """Write checkpoints, so that the next start has less to read, and release the folder. Blocks."""
         try:
             if self.failure is None:
                 for log in self._logs:
@@ -298,14 +298,14 @@ class Store:
             self.release()
 
     def release(self) -> None:
-        """Let go of the folder; but while a thread may still write, it stays locked until the process ends."""
+        """Release the folder; but while a thread may still write, it stays locked until the process ends."""
         if self._lock is not None and not self._at_work:
             os.close(self._lock)
             self._lock = None
 
 
 def locked(path: Path) -> int:
-    """Take the lock of a folder. Returns its descriptor: closing it lets go.
+    """Take the lock of a folder. Returns its descriptor: closing it releases the lock.
 
     Raises:
         CannotOpen: another process has it, or it cannot be made.
@@ -342,6 +342,6 @@ def _cannot_use(path: Path, error: OSError) -> CannotOpen:
 
 
 def folder_of(name: str) -> str:
-    """Returns the first part of the folder's name of a topic: readable, and right for any file system."""
+    """Returns the first part of the name of a topic's folder: readable, and valid on any file system."""
     readable = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:40]
     return f"{readable}.{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"

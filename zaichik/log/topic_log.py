@@ -4,7 +4,7 @@
 
     entry ──▶ of a chunk that was read for this reader; or nothing, then a worker thread reads one and wakes the reader
 
-What waits, waits at the owner, in its one queue. Only one group of it is written at a time. What comes meanwhile is the
+All writes wait in one queue, the owner's. One group of them is written at a time; what is queued meanwhile becomes the
 next group.
 """
 
@@ -33,11 +33,11 @@ Then = Callable[[], None]
 
 
 class Workers(Protocol):
-    """Whoever has the threads.
+    """The worker threads, as a log sees them.
 
     Attributes:
         chunks: what was read for readers.
-        used: bytes of all logs, with those that are being written.
+        used: bytes of all logs, including those that are being written.
         limit: the most that this may be (DUR-9).
         clock: returns seconds, for measuring; threads call it.
         syncs: seconds that the last groups took to be written and synced.
@@ -50,10 +50,10 @@ class Workers(Protocol):
     syncs: deque[float]
 
     def write(self, log: "TopicLog") -> None:
-        """Have a thread do `log.gather()`, soon; when it is done, call what it returned."""
+        """Soon call `log.gather()`, have a thread do what it returns, and then call what that returns."""
 
     def read(self, waiter: object, read: Callable[[], Then]) -> None:
-        """Have a thread do that, and then call what it returned; unless that waiter waits for something already."""
+        """Have a thread call that, then call what it returned; does nothing if the waiter waits already."""
 
 
 class TopicLog:
@@ -62,8 +62,8 @@ class TopicLog:
     Args:
         disk: where it is.
         folder: the topic's.
-        topic: which it is.
-        recovered: what a start has found there.
+        topic: its topic.
+        recovered: what was found there at the start.
         workers: see `Workers`.
 
     Attributes:
@@ -125,10 +125,10 @@ class TopicLog:
         return bool(self.owner.waiting or self._wants_save or self._wants_drop)
 
     def gather(self) -> Callable[[], Then]:
-        """Returns what is to be done now, in a worker thread; that returns what to do with its result, back here.
+        """Returns the work for a worker thread. That in turn returns a function to be called here afterwards.
 
         Raises:
-            StorageFailed: by what it returns.
+            StorageFailed: raised by the work, not here.
         """
         self._wants_drop = False
         if self.is_deleted:
@@ -149,20 +149,20 @@ class TopicLog:
         return partial(self._work, records, count, below, full)
 
     def _room_for(self, size: int) -> tuple[int, str]:
-        """Returns the offset below which everything goes (DUR-4), and why there is no room all the same (DUR-9), or "".
+        """Returns the offset to remove everything below (DUR-4), and why there is still no room (DUR-9), or "".
 
-        That is decided here, where no reader attaches meanwhile that needs what goes.
+        This is decided on the event loop, so no reader that needs what goes can attach meanwhile.
         """
         writer, limit = self._writer, self._workers.limit
         room = limit - self._workers.used + self.size if size else self._log_bytes
         below = max(self._below, min(writer.excess(min(self._log_bytes, room) - size), self.owner.needed))
         if not size or writer.bytes_from(below) + size <= room:
             return below, ""
-        full = f"all logs may have {limit} bytes together (max_disk_bytes), and this one has nothing more to drop"
+        full = f"the logs may take {limit} bytes together (max_disk_bytes), and this one has nothing more to drop"
         return self._below, full
 
     def _work(self, records: Sequence[Record], count: int, below: int, full: str) -> Then:
-        """Remove what goes, and write the group unless there is no room: the part of a worker thread."""
+        """Remove old segments, and write the group unless there is no room. Runs in a worker thread."""
         writer, save, self._wants_save = self._writer, self._wants_save, False
         writer.drop_below(below)
         try:
@@ -179,7 +179,7 @@ class TopicLog:
         return partial(self._finish, count, full)
 
     def _finish(self, count: int, full: str) -> None:
-        """Tell the owner what has become of the group."""
+        """Report the outcome of the group to the owner."""
         self._resize(self._writer.bytes)
         if self.is_deleted:
             return  # all that waits is refused when it is gone
@@ -205,7 +205,7 @@ class TopicLog:
             self._gone.pop()()
 
     def close(self) -> None:
-        """Write what saves the next start from reading. In a worker thread, when nothing else is done any more."""
+        """Write a checkpoint, so that the next start has less to read. Runs in a worker thread, as its last work."""
         if not self.is_deleted:
             self._writer.close()
 

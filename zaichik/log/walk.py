@@ -3,7 +3,7 @@
     head │ record │ record │ ▒▒▒ damage ▒▒▒ │ record │
          └─ step ─┴─ step ─┴───── step ─────┴─ step ─┘
 
-A start, readers and `zaichik check` all look at a segment in this way; what they make of damage is their affair. Where
+Recovery, readers and `zaichik check` all look at a segment in this way, and each decides what damage means to it. Where
 the header of a record is good and its body is not, the next record begins where the header says. Where the header is
 bad as well, the next one is searched for.
 """
@@ -36,7 +36,7 @@ class Step(NamedTuple):
 def walk(disk: Disk, segment: Segment, position: int = HEAD_SIZE, wanted: int = 0) -> Iterator[Step]:
     """Returns the steps from a position on, at which a record begins.
 
-    Records that end below the wanted offset are passed over: by their headers, in steps of many, without a record.
+    Records that end below the wanted offset are skipped by their headers: one step covers many, and has no record.
     """
     data, start = b"", position
     while position < segment.size:
@@ -59,7 +59,7 @@ def walk(disk: Disk, segment: Segment, position: int = HEAD_SIZE, wanted: int = 
 
 
 def _read(disk: Disk, segment: Segment, position: int, size: int) -> bytes:
-    """Read no further than the segment goes: what the writer is adding may be there in part."""
+    """Read up to the segment's known size: what the writer is adding after that may be incomplete."""
     return disk.read(segment.path, position, max(min(size, segment.size - position), 0))
 
 

@@ -27,7 +27,7 @@ class Writer:
     Args:
         disk: where it is written.
         folder: the topic's.
-        recovered: what a start has found there; its segments are shared with readers, who only look.
+        recovered: what was found there at the start; its segments are shared with readers, which do not change them.
 
     Attributes:
         segments: the oldest first.
@@ -73,11 +73,11 @@ class Writer:
 
         Raises:
             DiskFull: none of them was written.
-            StorageFailed: nobody knows.
+            StorageFailed: whether they were is unknown.
         """
         self.create()
         segment = self._active
-        if self.segments and self.segments[-1].base == group[0].base:  # it has no messages yet, and goes on
+        if self.segments and self.segments[-1].base == group[0].base:  # it has no messages yet, and is continued
             segment = self._active = self._begun_again(self.segments[-1])
         elif segment is None or segment.size >= self._segment_bytes or self._is_old(segment, group[0].accepted_us):
             segment = self._roll(group[0])
@@ -92,7 +92,7 @@ class Writer:
             self.save()
 
     def _is_old(self, segment: Segment, now_us: int) -> bool:
-        """Whether its first record has expired: files are removed as wholes, so one must not go on for ever."""
+        """Whether its first record has expired: files are removed as a whole, so none may grow forever."""
         return self._segment_us < FOREVER and now_us - segment.accepted_us >= self._segment_us
 
     def _roll(self, first: Record) -> Segment:
@@ -127,7 +127,7 @@ class Writer:
         return not self._unsaved
 
     def save(self) -> None:
-        """Write a checkpoint; without room, the last one has to do."""
+        """Write a checkpoint; if there is no room, the last one has to do."""
         if not self._unsaved:
             return
         last = self.segments[-1]
@@ -141,20 +141,20 @@ class Writer:
         self._disk.remove([f"{self.folder}/{name}" for name in kept[:-KEPT_CHECKPOINTS]])
 
     def _checkpoint(self, segment: Segment, number: int) -> int:
-        """Write what everything amounts to up to the end of that segment. Returns its size."""
+        """Write a checkpoint of the state up to the end of that segment. Returns its size."""
         data = self._state.checkpoint(self._topic.epoch, segment.base, segment.size, segment.salt)
         self._disk.replace(f"{self.folder}/{number:020}.state", data)
         return len(data)
 
     def close(self) -> None:
-        """Write what saves the next start from reading."""
+        """Write a checkpoint, so that the next start has less to read."""
         if not self.is_damaged:
             self.save()
 
     def drop_below(self, offset: int) -> None:
         """Remove the segments that hold nothing from that offset on; the last one stays.
 
-        A checkpoint has to tell what they amount to: without room for one, they stay.
+        A checkpoint has to cover them first: if there is no room for one, they stay.
         """
         segments, count = self.segments, 0
         if not self.can_drop(offset):
@@ -175,7 +175,7 @@ class Writer:
         return not self.is_damaged and bool(second) and second[0].base <= offset
 
     def expired_until(self, time_us: int) -> int:
-        """Returns an offset below which all was accepted at that time or before: the greatest that memory knows."""
+        """Returns the greatest offset known in memory below which all was accepted at that time or before."""
         known = [segment for segment in list(self.segments) if segment.accepted_us <= time_us]
         if not known:
             return self.head
@@ -190,7 +190,7 @@ class Writer:
         return sum(segment.size for segment in segments[first:])
 
     def excess(self, room: int = FOREVER) -> int:
-        """Returns the first offset that `log_bytes` leaves, or so many bytes if that is less."""
+        """Returns the first offset that stays within `log_bytes`, or within this many bytes if that is less."""
         too_much, index = self.bytes - min(self._log_bytes, room), 0
         while too_much > 0 and index + 1 < len(self.segments):
             too_much -= self.segments[index].size
@@ -198,7 +198,7 @@ class Writer:
         return self.segments[index].base if self.segments else 0
 
     def delete(self) -> None:
-        """Remove the topic: at once by name, then file by file, which a start goes on with if this is interrupted."""
+        """Remove the topic: first its folder is renamed, then emptied. If interrupted, the next start continues."""
         if self._disk.files(self.folder):
             delete_folder(self._disk, self.folder)
 

@@ -2,7 +2,7 @@
 
 A task group does that already, but wraps whatever the block raises into an exception group: `except
 TopicExists` around an `async with zaichik.connect()` would never match. Here the block's own exception is
-raised as it is. A failure *in the background* still comes as a group, because that is news to the block.
+raised as it is. A failure *in the background* still comes as a group: the block did not raise it.
 """
 
 from collections.abc import Callable

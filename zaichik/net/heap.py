@@ -2,13 +2,13 @@
 
 Messages come and go, and each takes some fresh memory: what was received, the frame cut out of it, the payload cut out
 of that. At first glibc asks the system for every block above 128 KiB, and returns it when it is freed; and it returns
-whatever lies free at the end of its heap. Each page of the next block must then be mapped and cleared again. That takes
+whatever is free at the end of its heap. Each page of the next block must then be mapped and cleared again. That takes
 longer than everything else there is to do for a large message: a reader of messages of 64 KiB spends three quarters of
-its time there.
+its time on it.
 
 glibc learns: when a block is freed that came from the system, blocks of that size are no longer returned, nor is twice
-as much at the end of the heap (mallopt(3), M_MMAP_THRESHOLD). But it learns only from a program that happens to free a
-large block whole. So one is freed here. Other C libraries have other rules, to which this makes no difference.
+as much at the end of the heap (mallopt(3), M_MMAP_THRESHOLD). But it learns only when a program happens to free a
+large block whole. So one is freed here. Other C libraries have other rules, and are not affected.
 """
 
 from functools import cache

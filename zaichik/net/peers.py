@@ -1,4 +1,4 @@
-"""Addresses of peers, as strings of host and port: whose they are."""
+"""Addresses of peers, as strings of host and port, and the clients that they stand for."""
 
 from ipaddress import IPv6Address, ip_address
 

@@ -1,4 +1,4 @@
-"""Work in pieces, each in its own iteration of the event loop, so that sockets are polled in between."""
+"""Work done in pieces, each in its own iteration of the event loop, so that sockets are polled in between."""
 
 import asyncio
 from collections.abc import Callable

@@ -44,7 +44,7 @@ class SocketStream(Stream):
     def __init__(self, raw: socket.socket) -> None:
         keep_freed_memory()
         raw.setblocking(False)
-        with suppress(OSError):  # macOS: the peer has gone again already; the first receive will tell
+        with suppress(OSError):  # macOS: the peer has gone again already; the first receive will report it
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent when it is made
             # How much the system holds for a peer that does not read: without a limit it is up to some megabytes.
             if hasattr(socket, "TCP_NOTSENT_LOWAT"):

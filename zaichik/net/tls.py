@@ -1,4 +1,4 @@
-"""TLS over any stream: what a program sends is encrypted on its way, and it knows who is at the other end.
+"""TLS over any stream: bytes are encrypted on their way, and each end knows who the other is.
 
     send:     pieces ──▶ encrypt ──▶ stream          plain on the left,
     receive:  bytes  ◀── decrypt ◀── stream          ciphertext on the right
@@ -30,10 +30,10 @@ from zaichik.net.stream import RECEIVE_BYTES, Buffer, Stream
 from zaichik.net.tls_engine import TlsEngine, TlsFailed
 
 TURN_BYTES = 64 * 1024  # returned by one `receive_nowait`, at most; about as much ciphertext may be left over
-TURN_STEPS = 64  # in it: a step decrypts one record, which has 16 KiB at most ...
-MESSAGE_STEPS = 16  # ... but a message of TLS's own takes as long as many
+TURN_STEPS = 64  # in one call: a step decrypts one record, which has 16 KiB at most ...
+MESSAGE_STEPS = 16  # ... but a message of TLS itself takes as long as many of them
 SEAL_BYTES = 64 * 1024  # encrypted at once; as much waits here if the peer does not read
-HELD_BYTES = 2 * SEAL_BYTES  # of ciphertext that waits, with the replies that a peer makes TLS itself give
+HELD_BYTES = 2 * SEAL_BYTES  # of ciphertext that waits, including the replies that TLS itself owes to the peer
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
@@ -55,7 +55,7 @@ class TlsStream(Stream):
         engine: one whose handshake is complete.
 
     Attributes:
-        engine: it tells what was agreed on: `engine.state.version()` and the like.
+        engine: it knows what was agreed on: `engine.state.version()` and the like.
         is_truncated: the peer's bytes have ended without a close_notify.
     """
 
@@ -173,7 +173,7 @@ class TlsStream(Stream):
     # -- the end ---------------------------------------------------------------------------------------------
 
     async def send_eof(self) -> None:
-        """Send a close_notify, and nothing after it; receiving goes on. Waits as long as the peer reads nothing."""
+        """Send a close_notify, and nothing after it; receiving goes on. Waits while the peer reads nothing."""
         self.engine.finish()
         await self._flush_all()
         await self._stream.send_eof()

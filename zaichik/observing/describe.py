@@ -38,7 +38,7 @@ from zaichik.observing.rows import (
 )
 from zaichik_protocol import Describe, Kind
 
-Listed = tuple[str, str, Callable[[int], JSON]]  # how kind 2 lists it: its name, whose it is, and what tells the rest
+Listed = tuple[str, str, Callable[[int], JSON]]  # how kind 2 lists it: its name, its user's, and what makes the row
 Named = TypeVar("Named")
 
 # A page is made within one turn, while other connections wait. Those of kind 4 have more rows, because they are cheap.
@@ -118,7 +118,7 @@ def _topic(broker: Described, topic: TopicController, whose: str | None, now_us:
 
 
 def _limits(broker: Described, user: User) -> JSON:
-    """Returns what everybody may know."""
+    """Returns what every user may know."""
     return {
         "name": broker.name,
         "clock": "manual" if isinstance(broker.clock, ManualClock) else "system",
@@ -129,7 +129,7 @@ def _limits(broker: Described, user: User) -> JSON:
 
 
 def _broker(broker: Described) -> JSON:
-    budget, resident = broker.registry.budget, broker.resident()  # first: a replay learns the two counters with it
+    budget, resident = broker.registry.budget, broker.resident()  # first: a recording stores the two counters with it
     return {
         "connections": len(broker.conversations),
         "disconnects": dict(sorted(broker.ends.items())),
@@ -175,7 +175,7 @@ def _live(manager: SubscriptionManager, reader: Reader) -> Listed:
 
 
 def _furthest(broker: Described, request: Describe, whose: str | None, now_us: int) -> list[JSON]:
-    """Returns the rows of kind 2 of one topic, those first that need the oldest messages: one user's, or all."""
+    """Returns one topic's rows of kind 2, those that need the oldest messages first: one user's, or all."""
     if (topic := broker.registry.find(request.prefix)) is None:
         return []
     every = chain((it.position for it in topic.readers if not it.position.name), topic.names.values())
@@ -185,7 +185,7 @@ def _furthest(broker: Described, request: Describe, whose: str | None, now_us: i
 
 
 def _one(broker: Described, request: Describe, user: User, also: Action) -> TopicController | None:
-    """Returns the topic whose name is the prefix, if the user may describe it and do that, too."""
+    """Returns the topic whose name is the prefix, if the user may describe it and has that other right, too."""
     name = topic_of(request.prefix)
     may = user.may("describe", name) and user.may(also, name)
     return broker.registry.find(request.prefix) if may else None

@@ -35,12 +35,12 @@ def connection_row(name: str, manager: SubscriptionManager) -> JSON:
 
 
 def slowest(topic: TopicController) -> Position | None:
-    """Returns the position that needs the oldest message, or would be the first to; None if there is none."""
+    """Returns the position that needs the oldest message, now or next; None if there is no position."""
     return min(topic.positions(), key=attrgetter("needed"), default=None)
 
 
 def counters(topic: TopicController, last: Position | None, now_us: int) -> tuple[Any, ...]:
-    """Returns what `COLUMNS` names, of a topic with that `slowest` position: cheap, so that a page holds many."""
+    """Returns the values of `COLUMNS` for a topic with that `slowest` position: cheap, so that a page holds many."""
     topic.expire(now_us)  # an expired message is not resident, even if no sweep has dropped it yet
     ring, offset = topic.ring, topic.end if last is None else last.needed
     kept, damaged = (ring, 0) if topic.durable is None else (topic.durable, topic.durable.damaged)
@@ -52,7 +52,7 @@ def counters(topic: TopicController, last: Position | None, now_us: int) -> tupl
 
 
 def topic_row(topic: TopicController, last: Position | None, its_name: str, now_us: int) -> JSON:
-    """Returns the state of a topic with that `slowest` position, and the name of that, if the user may know it."""
+    """Returns the state of a topic with that `slowest` position, and the position's name, if the user may know it."""
     counted = dict(zip(COLUMNS[:-1], counters(topic, last, now_us), strict=False))
     durable, window, stored, damaged = topic.durable, topic.window, topic.end, counted["damaged"]
     resident, gone = stored - topic.head - damaged, counted["expired"] + counted["evicted"] + damaged
@@ -122,7 +122,7 @@ def away_row(topic: TopicController, position: Position, ttl: float, now_us: int
 
 
 def _position_row(name: str, topic: TopicController, position: Position, cursor: int, again: int, now_us: int) -> JSON:
-    """Returns what is told of every position; what is not settled and below `again` is sent, or was sent, again."""
+    """Returns what is reported of every position. Unsettled messages below `again` are sent, or were sent, again."""
     topic.expire(now_us)
     return {
         "name": name,

@@ -3,8 +3,8 @@
     count u32 | key offsets i32[count + 1] | payload offsets i32[count + 1] | key bytes | payload bytes
 
 An Arrow array of binary strings is a buffer of offsets and a buffer of bytes. Both are slices of the frame; there is no
-Python object for a message. New are only a validity bit for each message (the wire's empty key is Arrow's null), and
-the columns that are the same for a whole batch.
+Python object for a message. Only a validity bit for each message (the wire's empty key is Arrow's null) and the columns
+that are the same for a whole batch are new.
 """
 
 from collections.abc import Callable, Sequence

@@ -28,7 +28,7 @@ def folder_of(topic: str) -> str:
 
 
 def shown_name(topic: str) -> str:
-    """Returns the name that tools read from the folder's: the topic's own, or a cut one if that does not fit."""
+    """Returns the name that tools read from the folder's name: the topic's own, or a cut one if that does not fit."""
     if len(quote(topic, safe="")) <= _LONGEST:
         return topic
     digest = f"-{blake2b(topic.encode(), digest_size=8).hexdigest()}"

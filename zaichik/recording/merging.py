@@ -1,8 +1,8 @@
 """Merges a recorded topic's many small files of a day into few: a followed topic has a new one every half minute.
 
 The order of steps keeps a recording whole, however a recorder ends. The merged file appears complete, under the name
-that says how far it reaches; only then do those that it was made of go. If that is interrupted, some files are
-*covered*: what they hold is in another one, too. Names show it; `uncovered` leaves such files out, and the next
+that says how far it reaches; only then are those that it was made of deleted. If that is interrupted, some files are
+*covered*: what they hold is in another one, too. Their names show it; `uncovered` leaves such files out, and the next
 recorder deletes them.
 """
 
@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 
 from zaichik.recording.parts import FILE_MESSAGES, LARGE_BYTES, MERGING, Part, parquet_writer, rows_at_once
 
-FEWEST = 16  # files that are worth merging: each time, the largest of them is written anew
+FEWEST = 16  # files that are worth merging: each time, the largest of them is written again
 
 logger = logging.getLogger(__name__)
 
 
 def uncovered(files: Iterable[Path]) -> list[Path]:
-    """Returns the files whose messages are in no other one, in the order of their messages."""
+    """Returns the files whose messages are in no other file, in the order of their messages."""
     kept: list[Path] = []
     for file in sorted(files, key=lambda file: (Part.of(file).epoch, Part.of(file).start, -Part.of(file).end)):
         part, last = Part.of(file), Part.of(kept[-1]) if kept else None

@@ -1,4 +1,4 @@
-"""A recording's files: their columns, their names, and what says of a file that it is not complete."""
+"""A recording's files: their columns, their names, and the marks of files that are not complete."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +59,7 @@ def rows_at_once(metadata: pq.FileMetaData) -> int:
 
 
 def parquet_writer(path: Path, metadata: dict[bytes, bytes]) -> pq.ParquetWriter:
-    """A file to write, with that metadata."""
+    """Returns a Parquet file to write, with that metadata."""
     # Offsets nearly count up, so their differences take hardly any room.
     encoding = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
     return pq.ParquetWriter(

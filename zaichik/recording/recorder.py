@@ -96,7 +96,7 @@ def record(
 
 
 def state_of(client: blocking.Client, topic: str) -> Mapping[str, Any]:
-    """What the broker says of a topic to record.
+    """Returns what the broker says about a topic to record.
 
     Raises:
         NoSuchRecordedTopic: there is no topic of that name.

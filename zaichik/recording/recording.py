@@ -63,7 +63,7 @@ class Recording:
     @classmethod
     @contextmanager
     def open(cls, root: Path, topic: str, settings: Mapping[str, int] | None = None) -> Iterator["Recording"]:
-        """A recording, locked for the duration of the block. An unfinished file is finished at its end.
+        """Returns a recording, locked for the duration of the block. An unfinished file is finished at its end.
 
         Args:
             root: the folder of all recorded topics.
@@ -101,7 +101,7 @@ class Recording:
                 path.unlink()
 
     def parts(self) -> list[Part]:
-        """The parts there are, in order."""
+        """Returns the parts there are, in order."""
         return [Part.of(path) for path in uncovered(self.folder.glob("day=*/[!.]*.parquet"))]
 
     def merge(self) -> None:
@@ -109,7 +109,7 @@ class Recording:
         merge(self.folder)
 
     def add(self, epoch: int, frames: Sequence[Messages]) -> None:
-        """Add messages. Their offsets must rise, also from those added before."""
+        """Add messages. Their offsets must increase, also from call to call."""
         for frame in frames:
             day = frame.accepted_us // DAY_US
             if self._file is not None and not self._file.goes_on_with(epoch, day, frame.base):
@@ -141,7 +141,7 @@ class _File:
         self._writer = parquet_writer(self._path, metadata)
 
     def goes_on_with(self, epoch: int, day: int, offset: int) -> bool:
-        """Whether that message belongs into this file; if not, another file begins."""
+        """Returns whether that message belongs in this file; if not, another file begins."""
         part = self._part
         return (epoch, day, offset) == (part.epoch, self._day, part.end) and part.end - part.start < FILE_MESSAGES
 

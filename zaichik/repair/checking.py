@@ -59,7 +59,7 @@ class Part:
     lost: list[Range] = field(default_factory=list)
 
     def add(self, begin: int, end: int, base: int, to: int, accepted_us: int) -> None:
-        """Note a stretch; it is divided where a checkpoint stands, because a start begins to read there."""
+        """Note a stretch; it is divided at each checkpoint's position, because a start begins to read there."""
         for position, offset, _ in self.marks:
             if begin < position <= end:
                 self.stretches.append(Stretch(begin, position, base, offset, accepted_us))
@@ -70,14 +70,14 @@ class Part:
 
 @dataclass
 class Checked:
-    """What is in one folder.
+    """The findings about one folder.
 
     Attributes:
         folder: its path.
         topic: the topic it is of; None if nothing says which.
         is_kept: whether the file `topic` is good.
         parts: its segments.
-        strange: names of files that are damaged and not needed, or not of this topic.
+        strange: names of files that are damaged and not needed, or belong to another topic.
         problems: what is wrong, one sentence each.
         hopeless: what no repair can change, one sentence each.
     """
@@ -108,7 +108,7 @@ class Checked:
 
 
 def check(disk: Disk) -> Iterator[Checked]:
-    """Returns what is in each topic's folder.
+    """Returns the findings about each topic's folder.
 
     Raises:
         NewerFormat: a folder was written by a newer version.
@@ -122,7 +122,7 @@ def check(disk: Disk) -> Iterator[Checked]:
 
 
 def check_folder(disk: Disk, folder: str) -> Checked:
-    """Returns what is in the folder of a topic.
+    """Returns the findings about the folder of a topic.
 
     Raises:
         NewerFormat: the folder was written by a newer version.
@@ -136,7 +136,7 @@ def check_folder(disk: Disk, folder: str) -> Checked:
     checked.strange = [name for name, it in opened.items() if it is not None and it[1][:2] != topic[:2]]
     good = {it[0].base: it[0] for name, it in opened.items() if it is not None and name not in checked.strange}
     if checked.strange and not good:  # more likely, that file is the one that does not belong here
-        checked.hopeless.append(f"{TOPIC_FILE} names another topic than every segment; remove it, and they will do")
+        checked.hopeless.append(f"{TOPIC_FILE} names another topic than every segment. Remove it: the segments suffice")
     known, bad = checkpoints(disk, folder, topic, good.values())
     names = [name for name in opened if name not in checked.strange]
     checked.parts = list(_parts(disk, folder, names, good, [told for told, _ in known]))
@@ -175,10 +175,10 @@ def _read(disk: Disk, part: Part, later: list[Segment], at_us: int) -> int:
 
     Args:
         disk: where it is.
-        part: has the segment, and is told what is in it.
+        part: the segment; what is found is noted in it.
         later: the segments that follow.
-        at_us: when the last good record before it was accepted. No segment is older than what comes before it, or else
-            that would expire with it.
+        at_us: when the last good record before it was accepted. No segment may be older than what comes before it, or
+            else that would expire with it.
     """
     segment, bad, group, after = part.segment, -1, 0, next(iter(later), None)
     end = told = segment.base

@@ -15,7 +15,7 @@ from zaichik.log.segment import HEAD_SIZE, Topic
 from zaichik.repair.checking import Checked, Part, Stretch
 
 AT_ONCE = 4 * 1024 * 1024  # bytes that are copied at once; a record of what is lost has less than twice as many
-MOST_LOST = 2**32 - 1  # offsets that one record tells of
+MOST_LOST = 2**32 - 1  # offsets that one record can cover
 
 
 def repair(disk: Disk, checked: Checked) -> None:
@@ -41,7 +41,7 @@ def repair(disk: Disk, checked: Checked) -> None:
 
 
 def _rewrite(disk: Disk, part: Part, topic: Topic, size: int) -> None:
-    """Rewrite a segment beside the old one, and then put it in its place."""
+    """Write a new segment next to the old one, then replace that."""
     path = part.segment.path
     folder, _, name = path.rpartition("/")
     if size > 0:
@@ -71,7 +71,7 @@ def _records(stretch: Stretch, salt: int) -> Iterator[bytes]:
 
 
 def _keep(disk: Disk, path: str, size: int) -> None:
-    """Keep a damaged file, beside the one that will take its name."""
+    """Keep a damaged file, next to the one that will take its name."""
     folder, _, name = path.rpartition("/")
     disk.remove([f"{folder}/.{name}.damaged"])  # of a repair that was interrupted
     _copy(disk, path, f"{folder}/.{name}.damaged", size)

@@ -1,4 +1,4 @@
-"""What can be known of a segment whose head is damaged.
+"""Salvage: what can still be found out about a segment whose head is damaged.
 
 Without its salt, a record cannot be told from any other bytes. But a checkpoint may have the salt. Or the checksum can
 be inverted: of the 2^32 salts with which it may begin, exactly one leads to the checksum in a record's header.
@@ -19,7 +19,7 @@ MOST_READ = 64 * 1024 * 1024  # bytes that are searched for a good record
 def salvaged(disk: Disk, folder: str, base: int, size: int, salts: list[int]) -> Segment:
     """Returns a segment as it may have been, of time 0 if that is not known.
 
-    Checkpoints may tell its salt, the newest one last: those of a file that it has taken the place of tell another.
+    Its salt may be in the checkpoints, the newest one last; those of a file that it has replaced have another salt.
     """
     segment = Segment(folder, base, salts[-1] if salts else secrets.randbits(32), 0, max(size, HEAD_SIZE))
     data = disk.read(segment.path, HEAD_SIZE, MOST_READ) if size > HEAD_SIZE else b""

@@ -11,7 +11,7 @@ Turns are short, and the scheduler decides which connection is next (LAG-5).
 
 The two tasks of a connection only wait. One waits for input; the other waits for room in the socket, after it has
 accepted only a part of the output. The rest stays in `_unsent`, as references to the bytes that the topic holds, and no
-more is taken from the topics until it is sent. Reading goes on meanwhile. If it did not, a client that publishes much
+more is taken from the topics until it is sent. Reading goes on meanwhile. If it did not, a client that publishes a lot
 to a topic it also reads, and reads nothing in between, would wait for the broker, and the broker for the client.
 """
 
@@ -46,8 +46,8 @@ class Connection:
         stream: the socket; closed when `run` returns.
         broker: the state that all connections share.
         peer: the peer's address, for the log.
-        client: the client that it is charged to until somebody has logged in: an address without the port.
-        gate: encrypts, and asks who the peer is.
+        client: the client that it is charged to until a user has logged in: an address without the port.
+        gate: encrypts the connection, and logs the peer in.
     """
 
     def __init__(self, stream: Stream, broker: Broker, peer: str, client: str = "", gate: Gate = OPEN) -> None:
@@ -100,7 +100,8 @@ class Connection:
         """Wait for the first turn, then for the Hello. A peer that sends none is sent an Error that says why."""
         self._ask()
         await self._may_begin.wait()
-        # Who was refused before it began is told so in TLS, too: a client takes anything else for another port.
+        # A peer that is refused before the greeting gets the Error over TLS, too: it would take plain bytes for a
+        # wrong port.
         scope = anyio.move_on_after(LINGER_SECONDS) if self._manager.closing else self._greeting
         try:
             with scope:
@@ -172,10 +173,10 @@ class Connection:
     def _ask(self) -> None:
         self._broker.scheduler.ask(self._turns)
 
-    # -- ends that others decide on ----------------------------------------------------------------------------
+    # -- endings that others decide on -------------------------------------------------------------------------
 
     def finish_requests(self, until_us: int) -> None:
-        """Apply the requests that were read, until that time, and no more after: the broker is stopping (CLO-2)."""
+        """Apply the requests that were read, until that time, and none after it: the broker is stopping (CLO-2)."""
         while self._broker.connection_clock.now_us() < until_us and self._apply_next(self._broker.clock.now_us()):
             pass
         self._manager.accept_no_more()
@@ -253,7 +254,7 @@ class Connection:
     def _may_receive(self) -> bool:
         """Whether to receive bytes. A client over its share is read only on connections that hold nothing (LAG-6).
 
-        Their input may be commits, or the end, and make room.
+        Such input may be commits, or the end of the connection, and so make room.
         """
         return self._wants_input and not (self._holding.is_over and self._holding.amount)
 

@@ -64,7 +64,7 @@ class Deadlines:
         self._was_overdue = False
 
     def check(self, frames: int, buffered: int, needed: int, *, heartbeat: bool) -> Refused | None:
-        """Returns why to disconnect the peer, None if there is no reason to (TIM-2, TIM-3).
+        """Returns the reason to disconnect the peer; None if there is none (TIM-2, TIM-3).
 
         Args:
             frames: complete frames received so far.

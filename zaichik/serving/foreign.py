@@ -1,8 +1,8 @@
 """Clients of other protocols, recognised by their first bytes.
 
 Pointing a browser or a TLS client at the broker's port is a common mistake, and "a frame of length 542393671" helps
-no one to find it. So the broker's log names the protocol. These clients get no reply in our protocol, which they would
-not understand; only HTTP and TLS have one that every client shows to its user.
+nobody to find it. So the broker's log names the protocol. These clients get no reply in our protocol, which they would
+not understand; HTTP and TLS clients get one in their own, because they show it to their users.
 """
 
 import re
@@ -25,7 +25,7 @@ _KNOWN = {
 
 
 def recognised(first: bytes) -> str:
-    """Returns the name of the protocol that begins with these bytes, "" if none of the known ones does.
+    """Returns the name of the protocol that begins with these bytes; "" if it is none of the known ones.
 
     Call it only if their length field is too large for a first frame of ours: a valid frame may begin like any of them.
     """

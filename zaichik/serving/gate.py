@@ -1,4 +1,4 @@
-"""What a server asks before it serves a connection: may it be encrypted, and whose is it? See `zaichik.access`."""
+"""The interface between a server and access control: encryption and login. See `zaichik.access`."""
 
 from collections import Counter
 from typing import Protocol
@@ -12,7 +12,7 @@ class Gate(Protocol):
     """The way into a broker.
 
     Attributes:
-        counters: how often what happened, for `describe`.
+        counters: how often each event happened, for `describe`.
     """
 
     counters: Counter[str]
@@ -35,24 +35,24 @@ class Gate(Protocol):
         return stream
 
     def left(self, peer: str) -> None:
-        """Charge a peer that has left, or was sent away, after `secure` and before it could log in."""
+        """Charge a peer that has left, or was disconnected, after `secure` and before it could log in."""
         return
 
     async def login(self, hello: Hello, stream: Stream, peer: str) -> User:
-        """Returns who the peer is.
+        """Returns the user who logs in.
 
         Args:
             hello: has its credentials.
-            stream: what `secure` has returned: a certificate may speak for the peer.
+            stream: what `secure` has returned: the peer may log in by its certificate.
             peer: see above.
 
         Raises:
-            Refused: `AUTH_FAILED`, the same for every reason; `TOO_MANY_CONNECTIONS`: too many wait to be asked.
+            Refused: `AUTH_FAILED`, the same for every reason; `TOO_MANY_CONNECTIONS`: too many logins wait.
         """
         return ANYBODY
 
     def recheck(self, now_us: int) -> bool:
-        """Read again what has changed; called once a second. Returns whether rights may have changed."""
+        """Reload what has changed; called once a second. Returns whether rights may have changed."""
         return False
 
     def may_read(self, user: str, topic: str) -> bool:
@@ -60,9 +60,9 @@ class Gate(Protocol):
         return True
 
 
-class _Open(Gate):  # the only one who inherits from it: for others, what is forgotten must not be allowed
+class _Open(Gate):  # the only subclass that inherits methods: elsewhere, a forgotten one must not allow anything
     def __init__(self) -> None:
         self.counters = Counter[str]()
 
 
-OPEN: Gate = _Open()  # no TLS, and nobody is asked
+OPEN: Gate = _Open()  # no TLS, and no login

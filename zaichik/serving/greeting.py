@@ -1,4 +1,4 @@
-"""The greeting: from accept to a complete Hello, and to knowing whose it is.
+"""The greeting: from accept to a complete Hello and a login.
 
 It is a phase of its own, because a peer without a Hello may be a browser, a port scan, or a client that never sends
 anything. It costs one small buffer and has one deadline; no other part of a conversation is started for it.
@@ -12,15 +12,15 @@ from zaichik.serving.foreign import FIRST_BYTES, recognised
 from zaichik.serving.gate import Gate
 from zaichik_protocol import NEED_DATA, ErrorCode, FrameDecoder, Hello, ProtocolError, Refused
 
-STEPS = 10  # of the deadline: if the broker itself stands still, that uses up one of them, however long it was
+STEPS = 10  # of the deadline: a stall of the broker itself uses up one of them, however long it lasts
 
 
 class ForeignProtocol(Exception):
-    """The peer speaks another protocol: its text is the name."""
+    """The peer speaks another protocol, which the text names."""
 
 
 async def admit(gate: Gate, stream: Stream, decoder: FrameDecoder, peer: str, seconds: float) -> tuple[Hello, User]:
-    """Returns the peer's Hello, and who has logged in with it. It raises what `greet` and `Gate.login` do."""
+    """Returns the peer's Hello, and the user who has logged in with it. Raises what `greet` and `Gate.login` do."""
     try:
         hello = await greet(stream, decoder, seconds)
     except BaseException:

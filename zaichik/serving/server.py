@@ -1,4 +1,4 @@
-"""The listener, and what runs beside the connections: the sweep once a second, and the graceful stop.
+"""The listener, and what runs alongside the connections: the sweep once a second, and the graceful stop.
 
 A server is given its listener, so its caller decides about addresses. `stop` begins a graceful stop: accept no more
 connections, read no more bytes, carry out the requests that were read (for at most a second), deliver the messages that
@@ -32,7 +32,7 @@ from zaichik_protocol import ErrorCode, Refused
 logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
-NEWCOMERS = ""  # what the scheduler calls all clients whose connections are not accepted yet: it is no address
+NEWCOMERS = ""  # the scheduler's key for all clients whose connections are not accepted yet: not an address
 LAST_ANSWERS_US = 1_000_000  # for which a stopping broker carries out what it has read, and does nothing else
 
 
@@ -43,7 +43,7 @@ class Server:
         broker: the state that all connections share.
         listener: accepts connections; closed when `run` returns.
         store: has the durable topics of the broker; closed when `run` returns. None if there can be none.
-        gate: encrypts connections, and asks whose they are.
+        gate: encrypts connections, and logs users in.
 
     Attributes:
         broker: see above.
@@ -132,7 +132,7 @@ class Server:
         self._stopping.set()
 
     async def aclose(self) -> None:
-        """Let go of the address and of the folder: a server that never runs needs that."""
+        """Release the address and the folder. Only a server that never runs needs this."""
         await self._listener.aclose()
         self._storage.release()
 

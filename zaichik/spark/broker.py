@@ -18,8 +18,8 @@ from zaichik.client.client import RECONNECT_SECONDS
 from zaichik.client.endpoint import TOKEN, Credentials, Endpoint, NotAnAddress, endpoint
 from zaichik.spark.errors import BadOption
 
-CLIENT = "zaichik-spark"  # what the broker calls all clients that Spark starts
-SECRETS = ("token", "password", "secret")  # what nobody may put into an option
+CLIENT = "zaichik-spark"  # the name, at the broker, of all clients that Spark starts
+SECRETS = ("token", "password", "secret")  # names that no option may have
 SHOWN = "Spark shows options in plans and logs"
 INSTEAD = "name a file with the secret by tokenFile, or by user and passwordFile, or set ZAICHIK_TOKEN for the workers"
 
@@ -31,7 +31,7 @@ class Broker:
     Attributes:
         address: without credentials.
         token_file, password_file, ca: paths on the machine that connects; "": none.
-        user: whose password it is; "": a token says whose it is, or nobody in particular connects.
+        user: the user of the password; "": a token identifies the user, or there is no login.
     """
 
     address: Endpoint
@@ -42,10 +42,10 @@ class Broker:
 
     @classmethod
     def of(cls, words: Mapping[str, str]) -> "Broker":
-        """Returns what options mean, whose names are in small letters.
+        """Returns the broker that these options name; their names are in lower case.
 
         Raises:
-            BadOption: they mean nothing, or hold a secret. It repeats none.
+            BadOption: they are not valid, or hold a secret, which the message does not repeat.
         """
         if forbidden := next((name for name in SECRETS if name in words), None):
             raise BadOption(f"there is no option {forbidden}: {SHOWN}; {INSTEAD}")
@@ -56,10 +56,10 @@ class Broker:
             raise BadOption(f"tokenFile is the path of a file, and no token: {SHOWN}")
         if token_file and (words.get("user") or password_file):
             raise BadOption(
-                "tokenFile is there beside user or passwordFile, but a token says whose it is: leave one out"
+                "tokenFile is given together with user or passwordFile, but a token identifies its user: leave one out"
             )
         if password_file and not user:
-            raise BadOption("there is a passwordFile and no user whose password it is")
+            raise BadOption("passwordFile is given, but not the user whose password it is")
         ca = words.get("ca", "")
         if ca and (not address.is_encrypted or address.pins):
             why = "its pin stands for one certificate" if address.pins else "it is without TLS: write zaichiks://"
@@ -104,7 +104,7 @@ def _address(given: str | None) -> Endpoint:
     """Returns the address that the option names, or else the environment or the login that is kept; with credentials.
 
     Raises:
-        BadOption: it is none, or the option holds a login.
+        BadOption: it is not an address, or the option holds a login.
     """
     try:
         found = endpoint(given) if given else logins.named()

@@ -1,8 +1,8 @@
-"""What one micro-batch leaves for the next, so that windows go on across both.
+"""What one micro-batch leaves for the next, so that windows continue across both.
 
 A micro-batch cannot be counted by itself: what becomes of its messages depends on the windows that are open when it
 begins. So each leaves behind the last window of each key, as a few rows that look like messages. The next one puts
-those rows before its own messages, and walks over both with the same `Chain` as ever:
+those rows before its own messages, and walks over both with the same `Chain`:
 
     change of the sums = those of (carried rows and new messages) - those of the carried rows alone
 
@@ -29,7 +29,7 @@ from zaichik.spark.windows import WINDOWS
 from zaichik.statistics.chain import FOREVER_US, NUMBERS, Chain, Winner, numbered
 from zaichik.statistics.events import STORED
 
-RAN_US = 0  # where a window's length is expected: the policy that ran, whose decisions the events tell
+RAN_US = 0  # where a window's length is expected: the policy that ran, whose decisions are in the events
 
 NEW = StructType(
     [EVENTS[name] for name in ("topic", "epoch", "position", "accepted_us", "key", "hash", "size", "status")]
@@ -64,7 +64,7 @@ def count(
     remember_us: int,
     max_keys: int,
 ) -> Iterator[pa.RecordBatch]:
-    """All that one partition's keys change and leave, as `COUNTED`.
+    """Returns all that one partition's keys change and leave, as `COUNTED`.
 
     Args:
         batches: rows of `CARRIED`: those carried, and new messages, which have no `window_us`. If there are policies

@@ -1,4 +1,4 @@
-"""A topic as a table of Spark's: which columns there are."""
+"""A topic as a Spark table: its columns."""
 
 from collections.abc import Sequence
 
@@ -30,8 +30,8 @@ class UnknownColumn(ZaichikError):
 def record_batch(topic: str, frames: Sequence[Messages], schema: StructType) -> pa.RecordBatch:
     """The messages of some frames, at least one, as columns; only those that the schema names are made.
 
-    Beside those of `MESSAGES` there are `size`, the payload's bytes as a bigint, for who wants to know how large
-    messages are without moving them, and `accepted_us`, the timestamp as a bigint. See `check`.
+    Beside those of `MESSAGES` there are `size`, the payload's bytes as a bigint, to find out how large messages are
+    without moving them, and `accepted_us`, the timestamp as a bigint. See `check`.
     """
     columns = [
         pa.repeat(topic, count(frames)) if name == "topic" else COLUMNS[name](frames) for name in schema.fieldNames()

@@ -1,6 +1,6 @@
 """An error of zaichik's own reaches Spark's user as its sentence, without the traceback of a worker.
 
-What a data source raises, it raises in a process of Spark's. The traceback there becomes the text of an exception in
+A data source raises its errors in one of Spark's processes. The traceback there becomes the text of an exception in
 Java, and that the text of one in the user's Python: a missing topic would be explained in the fourteenth line.
 
 A worker that finds `SPARK_HIDE_TRACEBACK` in its environment reports the exception alone. Spark's own setting for it,
@@ -21,12 +21,12 @@ _HIDE = "SPARK_HIDE_TRACEBACK"
 
 
 class BadOption(ZaichikError):
-    """An option has a value that means nothing, or there is no such option."""
+    """An option has a value that is not valid, or there is no such option."""
 
 
 @contextmanager
 def without_traceback() -> Iterator[None]:
-    """Has Spark report an error that leaves the block by its sentence; also a decorator, for what Spark calls."""
+    """Makes Spark report an error that leaves the block as its sentence; also a decorator, for what Spark calls."""
     try:
         yield
     except (ZaichikError, Unencodable):

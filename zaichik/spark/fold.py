@@ -2,9 +2,9 @@
 
 For each key, its messages are gathered in a list and folded from the first to the last. The fold's state is the
 window that is open: when it opened, what won, what was dropped since. This is the rule itself, and SQL can say it,
-because `aggregate` is a loop. It is also slower than the walk in `windows` (`python benchmarks/spark.py` tells by how
-much), a key's messages must fit into one list, and for the winner `last` it holds the payloads' hashes of a whole
-window, which takes time by the square of their number. Tests hold the two against each other.
+because `aggregate` is a loop. It is also slower than the walk in `windows` (`python benchmarks/spark.py` measures by
+how much), a key's messages must fit into one list, and for the winner `last` it holds the payloads' hashes of a whole
+window, which takes time quadratic in their number. Tests compare the two.
 """
 
 from collections.abc import Collection, Iterable
@@ -64,7 +64,7 @@ aggregate(history,
 
 
 def what_if(events: DataFrame, windows: Iterable[Window], winners: Collection[Winner] = ("first", "last")) -> DataFrame:
-    """For each topic, window and winner what `windows.what_if` tells, by a fold."""
+    """For each topic, window and winner what `windows.what_if` returns, by a fold."""
     history = events.sparkSession.sql(_HISTORY, events=events)
     lengths = fn.explode(fn.array(*(fn.lit(length_us(window)).cast("long") for window in windows)))
     each = history.withColumn("window_us", lengths)

@@ -4,17 +4,17 @@ What a query has processed is in its checkpoint, and nowhere else. A position on
 to have its messages: a lossless topic refuses to publish (RET-9) rather than drop what lies above it.
 
 A commit may name only what was delivered (CMT-2), but a stream's messages are delivered to its tasks, by other
-subscriptions. So a position does not commit. It is dropped, and begins anew further on, behind a guard:
+subscriptions. So a position does not commit. It is dropped, and made again further on, protected by a guard:
 
     position      new offset
     ───┬──────────────┬────────────────▶ offsets
        │              │                   1. a reader without a name subscribes at the new offset
        ✗              │                   2. the position is dropped
-                      │                   3. it begins anew at the new offset
+                      │                   3. it is made again at the new offset
                       │                   4. the reader of step 1 leaves
 
-Somebody needs the messages from the new offset on at all times. The alternative, to have everything delivered twice
-and to drop it here, would double the work of the broker. These readers have a credit of one message.
+At all times, a reader or a position needs the messages from the new offset on. The alternative, to have everything
+delivered twice and to drop it here, would double the broker's work. These readers have a credit of one message.
 
 A name has one reader. A query that begins under a name that another one uses takes it over, and the other one ends.
 """
@@ -44,7 +44,7 @@ class Positions:
         self._readers: dict[str, _Reader] = {}
 
     def move(self, topic: str, epoch: int, offset: int) -> None:
-        """Have the position in a topic at that offset; not further back than it was moved to before.
+        """Move the position in a topic to that offset; never back.
 
         Raises:
             NameTaken: another query has it.
@@ -75,7 +75,7 @@ class Positions:
         return failure is not None
 
     def close(self) -> None:
-        """Leave: the broker keeps the positions for as long as those without a reader are kept."""
+        """Leave the positions: the broker keeps them for as long as any without a reader."""
         while self._readers:
             _, reader = self._readers.popitem()
             reader.leave()
@@ -93,7 +93,7 @@ class Positions:
 
 
 class _Reader:
-    """A subscription that is left when told so."""
+    """A subscription that ends when it is told to."""
 
     def __init__(self, subscribing: AbstractContextManager[blocking.Subscription[Message]]) -> None:
         self.subscription = subscribing.__enter__()

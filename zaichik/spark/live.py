@@ -5,8 +5,8 @@
     ...
     live.sums(spark, Path("orders-live")).show()
 
-What is counted and what is carried from one micro-batch to the next is told in `carry`. Here is how the two stay
-together with the stream's own place, whenever the program is killed. Spark repeats a micro-batch that it does not
+`carry` describes what is counted and what is carried from one micro-batch to the next. This file keeps the two
+consistent with the stream's own position, whenever the program is killed. Spark repeats a micro-batch that it does not
 know to be finished, with the same messages and under the same number. So what micro-batch 7 leaves behind is a
 version of its own, `state/7`, made from the one before it and nothing else: made twice, it is the same.
 
@@ -51,7 +51,7 @@ def writer(
     remember: timedelta = timedelta(days=7),
     max_keys: int = MAX_KEYS,
 ) -> DataStreamWriter:
-    """What counts a stream of events; it still has to be told its trigger, if any, and started.
+    """Returns a writer that counts a stream of events; set its trigger, if any, and start it.
 
     Args:
         events: a stream of `EVENTS`, such as `from_journal` makes.
@@ -82,7 +82,7 @@ def sums(spark: SparkSession, folder: Path | str) -> DataFrame:
 
 
 def _claim(storage: Storage, policies: list[Policy], max_keys: int) -> None:
-    """Write down what is counted in a folder; or see that it is the same as before."""
+    """Write down what is counted in a folder, or check that it is the same as before."""
     claim = {"layout": LAYOUT, "policies": sorted(policies), "max_keys": max_keys}
     mark, text = "policies.json", json.dumps(claim)
     if not storage.exists(mark):

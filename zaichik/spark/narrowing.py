@@ -1,8 +1,8 @@
-"""Filters on a topic's columns: what they leave out is not read at all.
+"""Filter push-down: what filters on a topic's columns leave out is not read at all.
 
 Spark hands the filters of a query to a data source only if `spark.sql.python.filterPushdown.enabled` is true, and
-refuses one that can take them if it is not. So this reader is there on request only: `pushDown=true`. Spark looks at
-each row once more, so here it is enough never to leave out too much.
+refuses a data source that can take them if it is not. So this reader is used on request only: `pushDown=true`. Spark
+checks each row once more, so here it is enough never to leave out too much.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ class NarrowedReader(TopicReader):
         self._ends: list[StartAt] = []  # what comes at or after one of them
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's)
-        """Note what they leave out, and hand all of them back."""
+        """Note what the filters leave out, and hand all of them back."""
         for one in filters:
             if isinstance(one, EqualTo | In) and one.attribute == ("topic",):
                 values = {one.value} if isinstance(one, EqualTo) else set(one.value)

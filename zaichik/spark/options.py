@@ -14,11 +14,11 @@
 | onLag | fail (default) or skip: what to do about messages that are gone already |
 | topicPattern | instead of topics: a regular expression that whole names match; for a stream, when it starts |
 | maxMessagesPerTrigger | for streams: messages in one micro-batch at most |
-| minMessagesPerTrigger | for streams: wait for so many, ... |
-| maxTriggerDelay | ... but no longer than so many seconds (default 900) |
+| minMessagesPerTrigger | for streams: wait for this many, ... |
+| maxTriggerDelay | ... but no longer than this many seconds (default 900) |
 | name | for streams: the name under which the broker keeps its position, and messages for it; see `holding` |
-| pushDown | for tables: true, if filters on topic, offset and timestamp shall narrow what is read; see `narrowing` |
-| exactlyOnce | for writing: true, if a task that is tried again publishes the very same rows; see `writer` |
+| pushDown | for tables: true, if filters on topic, offset and timestamp are to narrow what is read; see `narrowing` |
+| exactlyOnce | for writing: true, if a task that is retried publishes the very same rows; see `writer` |
 """
 
 import json
@@ -78,14 +78,14 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, needs_topic: bool = True) -> "Options":
-        """The options that these words mean; a pattern of topics has been asked for at the broker.
+        """Returns the parsed options; a pattern of topics is resolved at the broker.
 
         Args:
             given: as Spark hands them on.
             needs_topic: whether a topic must be named.
 
         Raises:
-            BadOption: one of them means nothing, or no topic matches the pattern.
+            BadOption: one of them is not valid, or no topic matches the pattern.
         """
         words = {name.lower(): value for name, value in given.items()}
         broker = Broker.of(words)
@@ -132,7 +132,7 @@ def _matching(broker: Broker, pattern: str) -> tuple[str, ...]:
     try:
         matches = re.compile(pattern).fullmatch
     except re.error as error:
-        raise BadOption(f"topicPattern is {pattern!r}, which is no regular expression: {error}") from None
+        raise BadOption(f"topicPattern is {pattern!r}, which is not a regular expression: {error}") from None
     with broker.connect() as client:
         names = [topic["name"] for topic in client.topics()]
     found = tuple(name for name in names if matches(name) and not name.startswith("$"))
@@ -173,7 +173,7 @@ def _yes(words: Mapping[str, str], name: str) -> bool:
 
 
 def _positions(name: str, text: str, topics: tuple[str, ...], default: StartAt) -> Mapping[str, StartAt]:
-    """For each topic where it starts or ends: one for all, or JSON, in which a topic left out has `default`."""
+    """Returns where each topic starts or ends: one value for all, or JSON, in which a topic left out has `default`."""
     if not text.lstrip().startswith("{"):
         return dict.fromkeys(topics, _position(name, text))
     given = _of_topics(name, text, topics)

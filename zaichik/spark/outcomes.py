@@ -1,6 +1,6 @@
 """What the policy that ran has done: the broker's own decisions, counted.
 
-Here nothing is worked out again: `status` and `winner` of each event are what the broker decided and wrote down.
+Nothing is recomputed here: `status` and `winner` of each event are what the broker decided and wrote down.
 The totals of a topic are therefore the counters that `zaichik describe` shows, for as long as the journal reaches back.
 """
 
@@ -93,7 +93,7 @@ def spans(events: DataFrame) -> DataFrame:
 
 
 def messages_per_window(events: DataFrame) -> DataFrame:
-    """How many windows had so many messages: the columns topic, messages, windows."""
+    """How many windows had how many messages: the columns topic, messages, windows."""
     return (
         events.where("key IS NOT NULL")
         .groupBy("topic", "epoch", fn.coalesce("winner", "offset").alias("window"))

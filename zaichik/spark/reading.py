@@ -57,7 +57,7 @@ class Range(InputPartition):
     is_durable: bool = False
 
     def split(self, parts: int | None) -> list["Range"]:
-        """The same offsets in at most so many ranges of about equal size, none of them empty.
+        """Returns the same offsets in at most this many ranges of about equal size, none of them empty.
 
         Args:
             parts: how many; None: one for each `MESSAGES_A_TASK`.
@@ -69,7 +69,7 @@ class Range(InputPartition):
 
 
 def tasks(wholes: list[Range], partitions: int | None) -> list[Range]:
-    """What is read of each topic, cut into the ranges of tasks; one at least, or else Spark makes a task of nothing."""
+    """Returns what is read of each topic, cut into ranges, at least one: Spark makes an empty task of none."""
     return [part for whole in wholes for part in whole.split(partitions)] or wholes[:1]
 
 
@@ -130,10 +130,10 @@ def lost(gone: Lagged) -> CannotRead:
 
 
 def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[str, Any]:
-    """What the broker tells of a topic.
+    """Returns what the broker says about a topic.
 
     Raises:
-        CannotRead: it is not there, or has another epoch.
+        CannotRead: it does not exist, or has another epoch.
     """
     state = client.topic(topic)
     if state is None:
@@ -142,7 +142,7 @@ def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[
         event = "The topic was deleted and created again" if is_durable(state) else "The broker was restarted"
         raise CannotRead(
             f"{topic} is another topic than the one that was read before: its epoch is {state['epoch']}, not {epoch}. "
-            f"{event} since, and offsets begin anew. Begin with a new checkpoint, and mind the sink: "
+            f"{event} since, and offsets start again at 0. Begin with a new checkpoint, and mind the sink: "
             "what it has was of the topic before. A table that is overwritten, or merged by key, is filled again. "
             "Files and tables that are appended to keep the old rows, so take a new folder or table, or tell the two "
             "apart by a column of your own"

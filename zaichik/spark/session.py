@@ -1,6 +1,6 @@
-"""A Spark session that works at once: with a Java that was found, and the data source registered.
+"""A Spark session that works at once: it finds a Java, and registers the data source.
 
-Spark runs on Java 17 or newer. Three places are looked at, in this order:
+Spark runs on Java 17 or newer. Three places are searched, in this order:
 
 1. `JAVA_HOME`, as every Java program does;
 2. `java` on the path;

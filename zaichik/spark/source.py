@@ -19,11 +19,11 @@ from zaichik.spark.writer import CannotWrite, TopicStreamWriter, TopicWriter
 
 
 class ZaichikSource(DataSource):
-    """What Spark makes for `format("zaichik")`; see `zaichik.spark.options` for what it can be told."""
+    """The class that Spark instantiates for `format("zaichik")`; `zaichik.spark.options` lists its options."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is told."""
+        """The name for `format`."""
         return "zaichik"
 
     def schema(self) -> StructType:

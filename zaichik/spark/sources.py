@@ -26,7 +26,7 @@ class CannotName(ZaichikError):
 
 
 def check(topics: Sequence[Topic]) -> None:
-    """Find out whether Spark can be told these topics.
+    """Check that Spark's option can name these topics.
 
     Raises:
         CannotName: one of them at a broker has a comma or spaces at its ends.

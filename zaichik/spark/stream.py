@@ -1,7 +1,7 @@
 """`spark.readStream.format("zaichik")`: a topic as a table that grows.
 
-Where the query stands is in Spark's checkpoint: for each topic its epoch and the next offset. The broker keeps
-nothing for it, unless it has a name; see `holding`. So a query that was killed goes on exactly where its last finished
+The query's position is in Spark's checkpoint: for each topic its epoch and the next offset. The broker keeps nothing
+for it, unless it has a name; see `holding`. So a query that was killed continues exactly where its last finished
 micro-batch ended, and Spark repeats a micro-batch that was not finished with the very same offsets.
 
 The driver asks the broker for the topics' ends all the time, some sixty times a second when nothing happens, so it
@@ -9,8 +9,8 @@ keeps one connection. What a micro-batch reads is then read like any table; see 
 
 Three things end a stream with an error: the topic has another epoch (the broker was restarted, and what the
 checkpoint counts is no more); the topic ends before what the checkpoint counts (an older copy of a durable topic was
-restored); and messages that are gone before they were read. With `onLag=skip` the stream goes on without those. How
-many they were is in the query's progress, exactly: the distance of a micro-batch's offsets less its rows.
+restored); and messages were gone before they could be read. With `onLag=skip` the stream goes on without those. Their
+exact number is in the query's progress: the distance of a micro-batch's offsets less its rows.
 
 The position of a stream with a name follows what Spark has finished. Spark says so in two ways. It asks for the end of
 the next micro-batch, beginning with the end of the last one, which is in the checkpoint by then; and it calls `commit`,
@@ -104,7 +104,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._added | start
 
     def _is_too_few(self, start: Offset, ends: Offset) -> bool:
-        """Whether to wait for more messages; not longer than `maxTriggerDelay`, counted from the first that waits."""
+        """Whether to wait for more messages, for at most `maxTriggerDelay` after the first one that waits."""
         count = sum(ends[topic]["next"] - start[topic]["next"] for topic in ends)
         if count == 0 or count >= self.options.min_messages:
             self._waits_since = None
@@ -123,7 +123,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's)
-        """From now on nothing counts as there that was not there now."""
+        """Note where the topics end now: this run reads nothing beyond that."""
         self._last = self._ends({topic: {} for topic in self.options.topics})
 
     @without_traceback()
@@ -150,7 +150,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback()
     def commit(self, end: Offset) -> None:
-        """Spark has finished everything below that. It may say so again after a restart."""
+        """Note that Spark has finished everything below that; after a restart, it may say so again."""
         self._hold(end)
 
     def stop(self) -> None:
@@ -173,13 +173,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def _states(self, epochs: Mapping[str, int | None]) -> dict[str, Mapping[str, Any]]:
-        """What the broker tells of the topics now. A connection that was lost since the last time is made anew."""
+        """Returns what the broker says about the topics now. A connection that was lost meanwhile is replaced."""
         return self._again(
             lambda: {topic: state_of(self._connection(), topic, epoch) for topic, epoch in epochs.items()}
         )
 
     def _hold(self, places: Offset) -> None:
-        """Have the stream's positions there, if it has a name."""
+        """Move the stream's positions there, if it has a name."""
         if self.options.name:
             self._again(partial(self._move, places))
 
@@ -190,7 +190,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._positions.move(topic, place["epoch"], place["next"])
 
     def _again(self, function: Callable[[], Result]) -> Result:
-        """Calls that, over a new connection if the one from before was lost for good."""
+        """Calls that, over a new connection if the last one was lost for good."""
         try:
             return function()
         except ConnectionLost:
@@ -214,7 +214,7 @@ def _check_end(topic: str, known: int, end: int) -> None:
 
 
 def _shared(start: Offset, ends: Offset, most: int) -> Offset:
-    """As far as so many messages go. Each topic gets an equal share; what one has no use for is the others'."""
+    """Returns how far this many messages reach. Topics get equal shares; what one cannot use goes to the others."""
     nearer = dict(ends)
     waiting = sorted(ends, key=lambda topic: ends[topic]["next"] - start[topic]["next"])
     for number, topic in enumerate(waiting):

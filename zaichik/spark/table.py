@@ -1,6 +1,6 @@
 """`spark.read`: a topic as a table. What the broker still holds of it, from start to end.
 
-What is read, and into how many tasks it is cut, is found out here; `reading` has what a task does.
+This file decides what is read, and into how many tasks it is cut; `reading` has what a task does.
 """
 
 from collections.abc import Iterator
@@ -59,6 +59,6 @@ def _whole(client: blocking.Client, topic: str, options: Options) -> Range:
 
 
 def _check_time(topic: str, start: StartAt) -> None:
-    """Refuses a time that has not come: what a table has from then on is nothing, and a mistake."""
+    """Refuses a time in the future: a table has nothing from then on, so it is a mistake."""
     if isinstance(start, datetime) and start.astimezone(UTC) > datetime.now(UTC) + AHEAD:
         raise CannotRead(f"of {topic}, nothing can be read from {start} on: that is in the future")

@@ -40,7 +40,7 @@ def what_if(
     partitioned: bool = False,
     partitions: int | None = None,
 ) -> DataFrame:
-    """For each topic, window and winner a row of `WINDOWS`, with the `ratio` kept.
+    """Returns, for each topic, window and winner, a row of `WINDOWS`, with the `ratio` kept.
 
     Args:
         events: as `EVENTS`; status, offset and winner are not looked at.

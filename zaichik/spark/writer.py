@@ -48,7 +48,7 @@ class CannotWrite(ZaichikError):
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What became of a task's messages."""
+    """The outcome of a task's messages."""
 
     stored: int
     compacted: int
@@ -83,7 +83,7 @@ class TopicWriter(DataSourceArrowWriter):
         return Written(stored, compacted)
 
     def _task(self) -> str:
-        """What all attempts of this task have in common, and no other task."""
+        """Returns what all attempts of this task have in common, and no other task has."""
         # Also within a micro-batch (foreachBatch), there may be several writes: each has an id of its own.
         return f"{self._run}/{_partition()}"
 
@@ -136,7 +136,7 @@ class _Publisher:
         if not self._task:
             return self._client.publish_batch(topic, batch)
         number = self._numbers[topic]
-        self._numbers[topic] += 1  # also if it is too large: a refusal that is final uses the number up
+        self._numbers[topic] += 1  # also if it is too large: a final refusal uses up the number
         producer = int.from_bytes(blake2b(f"{self._task}/{topic}".encode(), digest_size=8).digest()) or 1
         return self._client.publish_batch(topic, batch, producer=producer, number=number)
 
@@ -176,7 +176,7 @@ def _by_topic(tables: Iterable[pa.RecordBatch], topics: tuple[str, ...]) -> Iter
 
 
 def batches(tables: Iterable[pa.RecordBatch], most: int, most_bytes: int) -> Iterator[Batch]:
-    """The rows of tables as batches of at most so many messages and bytes.
+    """The rows of tables as batches of at most this many messages and bytes.
 
     Raises:
         CannotWrite: a payload is null, or a key is empty, which the wire cannot tell from none.

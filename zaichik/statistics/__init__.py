@@ -2,7 +2,7 @@
 
 Reading order: `events` (what statistics are made of), `chain` (the rule, for whole tables), `tally` (all numbers of a
 topic), `partitions` (a topic of any size in bounded memory), `sources` (recordings and brokers), `counting` (from a
-source to its statistics), `truth` (what is not known, and so not claimed), `advice`, `plots` and `report`. The same
+source to its statistics), `truth` (what is unknown, and so not claimed), `advice`, `plots` and `report`. The same
 numbers from a cluster, or from a stream: `zaichik.spark`. What they mean: `docs/statistics.md`.
 
 Needs the extra `stats`.

@@ -7,17 +7,17 @@ from zaichik.statistics.chain import FOREVER_US
 from zaichik.statistics.tally import Row
 from zaichik.statistics.truth import Statistics
 
-MOST_LOST = 0.01  # of the messages: for those who want to save, and lose nothing worth mentioning
+MOST_LOST = 0.01  # of the messages: saves space, and loses next to nothing
 LEAST_SAVED = 0.01  # of the messages: less is not worth a setting
 
 
 def recommended(statistics: Statistics, most_lost: float = MOST_LOST) -> Row | None:
-    """Of the windows that lose at most this part of the messages, keeping first ones, the one that saves most.
+    """Returns the window that saves most among those that keep first messages and lose at most this part of all.
 
     What is lost is information: messages dropped whose payload is not that of the message which stayed.
 
     Returns:
-        Its row of `what_if`; None if there is no such window, or it is not known what windows lose.
+        Its row of `what_if`; None if there is no such window, or what windows lose is unknown.
     """
     allowed = [
         row
@@ -32,7 +32,7 @@ def _known(statistics: Statistics) -> list[Row]:
 
 
 def is_worth(row: Row) -> bool:
-    """Returns whether a window saves enough to be set."""
+    """Returns whether a window saves enough to be worth setting."""
     return bool(row["kept"] <= (1 - LEAST_SAVED) * row["messages"])
 
 
@@ -76,7 +76,7 @@ def _would(row: Row) -> str:
 
 
 def percent(part: int | None, whole: int | None) -> str:
-    """A part of a whole, so that only nothing is 0 % and only all of it 100 %; "?" if one is unknown."""
+    """Returns a percentage, rounded so that only nothing is 0 % and only all is 100 %; "?" if a number is unknown."""
     if part is None or whole is None:
         return "?"
     if not whole:

@@ -1,7 +1,7 @@
 """What would another compaction window keep, save and lose? For any number of windows, over the same sorted messages.
 
 The rule (COM-1) is greedy: a message is kept if no *kept* message of its key lies within the window before it. Whether
-it is kept depends on what was kept before it, and so on back to the first. No `lag` and no time bucket says that
+it is kept depends on what was kept before it, and so on back to the first. No `lag` and no time bucket expresses that
 (`docs/statistics.md` shows both go wrong). A loop does:
 
     for number, gap in enumerate(gaps):     # gap: the time since the key's message before; endless for its first
@@ -11,12 +11,12 @@ it is kept depends on what was kept before it, and so on back to the first. No `
             since_opened = 0
 
 Sorted by key and then by position, the whole table is one such chain, whatever the number of keys and however skewed
-they are. `walk` is this loop. `opening` finds the same messages faster, all keys at a time, out of two observations:
+they are. `walk` is this loop. `opening` finds the same messages faster, all keys at a time, from two observations:
 
 * A message whose gap is as long as the window opens one, whatever came before. These messages cut the chain into runs,
   and a run that is over within a window opens no other.
 * In the other runs, the next window opens at the first message a window later. That is a binary search, and numpy
-  makes one for every run at once: each round goes on from where the round before it has arrived.
+  makes one for every run at once: each round continues where the round before it has arrived.
 
 What follows from where windows open, such as which payloads differ from the one that stayed, are whole-array
 operations on the messages that are dropped.
@@ -35,7 +35,7 @@ Window = timedelta | Literal["forever"]
 
 FOREVER_US = 2**63 - 1  # the length of a window without end; neither Arrow nor Spark has a larger integer
 CHUNK = 1 << 20  # gaps that are Python integers at the same time: 32 bytes each
-FEW = 32  # runs for which a round is not worth while: they are walked
+FEW = 32  # runs for which a round is not worthwhile: they are walked
 
 SUMS = ("messages", "bytes", "kept", "kept_bytes", "differing", "delayed", "delay_us", "unseen")
 """What is counted of a window, and can be added up.
@@ -103,9 +103,9 @@ class Chain:
         self._whole = {"messages": self.totals(self._count), "bytes": self.totals(self._size * self._count)}
 
     def opens(self, lengths_us: Sequence[int]) -> Iterator[np.ndarray]:
-        """For each window's length the numbers of the messages at which a window opens, in order.
+        """Yields, for each window's length, the numbers of the messages at which a window opens, in order.
 
-        One after the other, when they are asked for: each takes up to eight bytes a message.
+        They are made one length at a time, because each takes up to eight bytes per message.
         """
         gaps = np.diff(self.time, prepend=0)
         gaps[self.begins] = FOREVER_US
@@ -141,7 +141,7 @@ class Chain:
         return [int(self.time[start:end].max()) for start, end in pairwise(self._edges)]
 
     def _totals_at(self, at: np.ndarray, values: np.ndarray) -> list[int]:
-        """The same, of those messages only whose numbers are given, in order."""
+        """The same, only of the messages with the given numbers, in order."""
         return [int(values[start:end].sum()) for start, end in pairwise(np.searchsorted(at, self._edges))]
 
     def _delays(self, lost: np.ndarray, following: np.ndarray) -> dict[str, list[int]]:

@@ -1,6 +1,6 @@
 """What happened to every message that was published: the table that all statistics are made of.
 
-A topic alone cannot tell what compaction has dropped: that is the point of dropping it. The broker's *journal* of a
+A topic alone cannot show what compaction has dropped: that is the point of dropping it. The broker's *journal* of a
 topic can. It is a topic itself, with one message for each message published, dropped or not: the same key, and as
 payload a record of 40 bytes, little-endian:
 
@@ -57,14 +57,14 @@ class NoJournal(ZaichikError):
 
 
 def decode(payloads: pa.Array) -> np.ndarray:
-    """A journal's payloads as an array of `RECORD`, without looking at single ones.
+    """Returns a journal's payloads as an array of `RECORD`, without looking at individual ones.
 
     Raises:
         NoJournal: one of them is not as long as a record.
     """
     offsets = np.frombuffer(payloads.buffers()[1], np.int32)[payloads.offset : payloads.offset + len(payloads) + 1]
     if payloads.null_count or (np.diff(offsets) != RECORD.itemsize).any():
-        raise NoJournal(f"a journal's payloads are {RECORD.itemsize} bytes each, these are not: is it a journal?")
+        raise NoJournal(f"a journal's payloads are {RECORD.itemsize} bytes each, and these are not: is it a journal?")
     data = payloads.buffers()[2] if len(payloads) else b""
     return np.frombuffer(data, RECORD, len(payloads), int(offsets[0]) if len(payloads) else 0)
 

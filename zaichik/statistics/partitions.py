@@ -21,10 +21,10 @@ import pyarrow as pa
 from zaichik.statistics.chain import numbered
 from zaichik.statistics.events import SCHEMA
 
-EVENT_BYTES = 220  # of memory while an event is counted, beside its key (which is there twice at most); measured
+EVENT_BYTES = 220  # of memory while an event is counted, besides its key (which is there twice at most); measured
 MOST_FILES = 64  # that are written at the same time
 ROWS_AT_ONCE = 1 << 16  # that are divided together: small batches would make very many small pieces
-SPREAD = 2  # times as many files as would do if keys were equally frequent
+SPREAD = 2  # times as many files as would be enough if keys were equally frequent
 
 
 def parts(batches: Iterable[pa.RecordBatch], rows: int, memory: int) -> Iterator[pa.Table]:
@@ -56,7 +56,7 @@ def parts(batches: Iterable[pa.RecordBatch], rows: int, memory: int) -> Iterator
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The batches in tables of so many rows or more, none of them empty."""
+    """The batches in tables of this many rows or more, none of them empty."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

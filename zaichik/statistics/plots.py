@@ -39,7 +39,7 @@ def drawn(one: Statistics, form: str, most_lost: float = MOST_LOST) -> bytes:
 
 
 def _say(axes: Axes, words: str) -> None:
-    """Words in the place of what cannot be drawn."""
+    """Write words in place of a plot that cannot be drawn."""
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color="grey", wrap=True)
 
 
@@ -108,7 +108,7 @@ def _plot_delay(axes: Axes, one: Statistics) -> None:
 
 
 def _scale_of_times(axes: Axes, rows: list[Row]) -> None:
-    """A logarithmic scale whose ticks are times that people say."""
+    """Use a logarithmic scale whose ticks are round times: 1s, 1m, 1h."""
     axes.set_yscale("log")
     second = 1_000_000
     ticks = [1000, 10_000, 100_000, *(second * n for n in (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 10 * 86_400))]

@@ -1,6 +1,6 @@
 """The statistics as one HTML page that needs nothing else, and as plots.
 
-The plots are SVG inside the page: they stay sharp, can be searched, and there is no file beside the page to lose.
+The plots are SVG inside the page: they stay sharp, can be searched, and there is no other file to lose.
 On a dark screen the page is dark, and the plots, whose colours are in them, are turned round with it.
 """
 
@@ -101,7 +101,7 @@ def write_page(path: Path, statistics: Sequence[Statistics], most_lost: float = 
 
 
 def write_plots(path: Path, statistics: Sequence[Statistics], most_lost: float = MOST_LOST) -> list[Path]:
-    """Write a picture for each topic, in the format that the name ends with; beside it, if there are several topics.
+    """Write a picture for each topic, in the format of the suffix; from the second on, names are numbered.
 
     Returns:
         The files.
@@ -146,7 +146,7 @@ def _topic(one: Statistics, most_lost: float) -> str:
 
 
 def _command(one: Statistics, most_lost: float) -> list[str]:
-    """How to have the window that is advised."""
+    """Returns how to create a topic with the window that is advised."""
     best = recommended(one, most_lost)
     if best is None or not is_worth(best) or best["window_us"] == one.own_us:
         return []
@@ -155,7 +155,7 @@ def _command(one: Statistics, most_lost: float) -> list[str]:
 
 
 def described(one: Statistics) -> str:
-    """Where the numbers come from, in a line."""
+    """Returns the source of the numbers, in a line."""
     first, last = (datetime.fromtimestamp(us / 1e6, UTC) for us in (one.first_us, one.last_us))
     what = f"{one.count:,} messages" + ", from its journal" * one.is_journaled
     return f"{what}, in {one.source}, accepted from {first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC."
@@ -240,5 +240,5 @@ def _table(columns: Columns, rows: Sequence[Row], mark: Callable[[Row], str] = l
 
 
 def _wide(content: str) -> str:
-    """What may be wider than a screen: it scrolls by itself, and the page does not."""
+    """Wraps what may be wider than a screen, so that it scrolls and the page does not."""
     return f'<div class="wide">{content}</div>'

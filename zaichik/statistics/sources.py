@@ -1,6 +1,6 @@
 """Where statistics get their events from: a recording, or a topic at a broker; from its journal if it has one.
 
-Places are looked at before anything is read: what is not there is reported at once.
+Sources are checked before anything is read, so a missing one is reported at once.
 """
 
 import json
@@ -48,7 +48,7 @@ class RecordedTopic:
         rows: messages in the files.
         settings: of each epoch that was recorded, the topic's by name; None if the recording does not say.
         ends: of each epoch, the position after its last one.
-        left_out: messages of epochs that were recorded without their journal, beside others that have one.
+        left_out: messages of epochs that were recorded without their journal, while others have one.
     """
 
     name: str
@@ -67,7 +67,7 @@ class RecordedTopic:
 
         Raises:
             NothingToRead: a file is damaged.
-            NoJournal: the topic is called a journal, and is none.
+            NoJournal: the topic is named like a journal, and is not one.
         """
         convert = of_journal if self.is_journaled else of_messages
         for file in self.files:
@@ -82,7 +82,7 @@ class HeldTopic:
 
     Attributes:
         name, is_journaled, settings, ends, left_out: as in `RecordedTopic`.
-        broker: who has it.
+        broker: the broker that has it, for people.
         counters: what `describe` says of the topic.
         read: what `describe` says of what is read, the topic itself or its journal.
     """
@@ -156,7 +156,7 @@ def recorded(folder: Path) -> list[RecordedTopic]:
     for read, all_files in sorted(files.items()):
         name, journal = read.removeprefix(JOURNAL_PREFIX), files.get(JOURNAL_PREFIX + read, [])
         if journal:
-            continue  # a topic that was recorded beside its journal is read from the journal alone
+            continue  # a topic that was recorded together with its journal is read from the journal alone
         of_topic = uncovered(all_files)
         epochs = {Part.of(file).epoch: file for file in of_topic}  # the last file of each
         beside = [] if read == name else [file for file in files.get(name, []) if Part.of(file).epoch not in epochs]
@@ -197,7 +197,7 @@ def held(broker: Endpoint, topics: Iterable[str]) -> list[HeldTopic]:
 
 
 def _connected(broker: Endpoint) -> AbstractContextManager[blocking.Client]:
-    """A client that does not wait for a broker that has gone: what is counted is what it held a moment ago."""
+    """A client that does not reconnect: what is counted is what the broker held a moment ago."""
     return blocking.connect(broker, name="zaichik stats", reconnect=0)
 
 

@@ -1,8 +1,8 @@
 """All numbers of one topic, added up part by part: the policy that ran, hot keys, and what other windows would do.
 
-Nothing of the policy that ran is worked out again: `status` and `winner` of each event are what the broker decided and
-wrote down. So the totals of a topic with a journal are the counters that `zaichik describe` shows, as far back as the
-journal reaches.
+The policy that ran is not recomputed: `status` and `winner` of each event are what the broker decided and wrote down.
+So the totals of a topic with a journal are the counters that `zaichik describe` shows, as far back as the journal
+reaches.
 """
 
 from collections.abc import Sequence

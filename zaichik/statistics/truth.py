@@ -1,4 +1,4 @@
-"""The statistics of a topic, and what they cannot say: a number that is not known is None, and never a guess.
+"""The statistics of a topic, and what they cannot say: a number that is unknown is None, and never a guess.
 
 Some things make numbers incomplete, and each is counted or named:
 
@@ -36,7 +36,7 @@ LOSSES = ("differing", "delayed", "delay_us", "unseen", "max_delay_us")
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What is known of one topic.
+    """What is known about one topic.
 
     Attributes:
         topic: its name.
@@ -83,7 +83,7 @@ class Statistics:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all messages are known that were ever published, and what the broker did is what its window says."""
+        """Whether all messages ever published are known, and the broker did what its window says."""
         is_known = self.is_journaled or self.own_us is not None
         return is_known and not (self.missing or self.before or self.left_out or self.is_hidden or self.forgotten)
 
@@ -97,7 +97,7 @@ class Statistics:
 
 
 def statistics_of(topic: Topic, tally: Tally) -> Statistics:
-    """What a tally of a topic's events says, and no more than it can."""
+    """Returns the statistics that a tally of a topic's events supports, and no more."""
     windows = [_own_us(settings) for settings in topic.settings.values()]
     spans = tally.spans.values()
     missing = sum(topic.ends.values()) - sum(span.first + span.count for span in spans)
@@ -170,7 +170,7 @@ def _without_guesses(
 
 
 def _tried(row: Row, own_us: int | None, published: int | None) -> Row:
-    """A window that was tried on what another one had left: only of the very same one something is known."""
+    """A window that was tried on what another one had left: something is known only if it is the very same window."""
     if row["window_us"] != own_us:
         return row | dict.fromkeys((*NUMBERS, "ratio"))
     winner: Winner = row["winner"]

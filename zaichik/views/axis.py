@@ -1,7 +1,7 @@
 """Where an offset stands: a piecewise linear map from offsets to places.
 
-The *lens* is the range of offsets that is looked at. What lies beside it keeps a small part of the width, so that the
-head, the next offset and every cursor stay in sight; there the axis is broken. Between two knots lies a zone, and no
+The *lens* is the range of offsets in focus. What lies beside it keeps a small part of the width, so that the head, the
+next offset and every cursor stay in sight; there the axis is broken. Between two knots lies a zone, and no
 zone is narrower than `smallest`, even if it is one message of a million.
 """
 
@@ -16,10 +16,10 @@ Knots = tuple[tuple[int, float], ...]
 Range = tuple[int, int]
 
 BESIDE = 1 / 8  # of the width, at most, for each range beside the lens
-LARGEST = 16  # times `smallest`, a message may be wide: an almost empty topic has empty places
-LABELLED = 8  # times `smallest`, a message must be wide to show its key
-CONTEXT = 8  # one of so many messages shown is one that is gone
-WHOLE = 500  # messages: a ring of no more is shown as a whole
+LARGEST = 16  # times `smallest`: the widest that a message may be; an almost empty topic has empty places
+LABELLED = 8  # times `smallest`: the least width at which a message shows its key
+CONTEXT = 8  # one of this many messages shown is one that is gone
+WHOLE = 500  # messages: a ring of at most this many is shown as a whole
 NARROWEST = 256  # messages in the automatic lens, and then twice, four times as many: it must not move all the time
 
 
@@ -39,7 +39,7 @@ def lens(state: TopicState, rows: Sequence[JSON], zoom: str, most: float) -> Ran
         state: the reading.
         rows: readers that are shown.
         zoom: see `picture`.
-        most: zones that have room beside each other: the width over `smallest`.
+        most: the number of zones that fit side by side: the width divided by `smallest`.
     """
     head, end = state.head, state.next_offset
     behind = end - min((max(head, min(row["committed"], row["cursor"])) for row in rows), default=end)
@@ -106,7 +106,7 @@ def _shares(sizes: Sequence[float], floors: Sequence[float], caps: Sequence[floa
         scale = left / sum(sizes[item] for item in free)
         bounded = {item: min(max(sizes[item] * scale, floors[item]), caps[item]) for item in free}
         excess = sum(bounded.values()) - left
-        sign = 0 if abs(excess) <= 1e-9 else 1 if excess > 0 else -1  # 0: whatever is bounded fits
+        sign = 0 if abs(excess) <= 1e-9 else 1 if excess > 0 else -1  # 0: all bounds hold as they are
         fixed = {item for item, share in bounded.items() if not sign or (share - sizes[item] * scale) * sign > 0}
         for item in fixed:
             shares[item] = bounded[item]

@@ -1,4 +1,4 @@
-"""Readers: which of them are shown, in which state each is, and the marks of its lane."""
+"""Readers: which of them are shown, the state of each, and the marks of its lane."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ LABEL_CELLS = 40
 STATUS = {"reader": "away", "ended": "ended", "disk": "reads the disk"}
 GATED = ("commit", "bytes")
 STATUS |= dict.fromkeys(GATED, "waits for commit")
-TOLD_US = 10 * MICROSECONDS  # how long a picture shows that a reader was told of lag
+TOLD_US = 10 * MICROSECONDS  # how long a picture shows that lag was reported to a reader
 
 
 def chosen(readers: Sequence[JSON], most: int) -> list[JSON]:
@@ -50,13 +50,13 @@ def _lane(row: JSON, named: str, state: TopicState, memory: Memory) -> Lane:
 
 
 def lost(row: JSON, state: TopicState) -> int:
-    """Returns how many messages have gone before this reader got them, of which it has not been told."""
+    """Returns how many messages were gone before this reader got them, without a report to it so far."""
     until = state.head if row["until"] is None else row["until"]
     return max(0, min(state.head, until) - int(row["cursor"]))
 
 
 def waits_for(row: JSON) -> str:
-    """Returns what a reader waits for, in describe's codes; as far as numbers show it where there is no code."""
+    """Returns what a reader waits for, as one of describe's codes, or from its numbers if there is no code."""
     if code := row.get("waiting_for_code"):
         return str(code)
     if not row["connection"]:
@@ -98,7 +98,7 @@ def _is_walled(state: TopicState, memory: Memory) -> bool:
 
 
 def waited_for(state: TopicState, memory: Memory) -> str:
-    """Returns for whom publishers wait; "" if they need not."""
+    """Returns the reader that publishers wait for, in words; "" if they need not wait."""
     if not _is_walled(state, memory):
         return ""
     row = slowest(state)

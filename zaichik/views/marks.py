@@ -10,10 +10,10 @@ class Mark:
     """Offsets first .. end - 1 of the strip or of a lane, and what they are; first == end is a place between two.
 
     Kinds of the strip (lane ""), which do not overlap:
-        gone          nobody saw what became of them
-        expired       their time was over
+        gone          what became of them was not seen
+        expired       their retention had ended
         evicted       the topic was full
-        either        some expired and some were evicted, in an order that nobody saw
+        either        some expired and some were evicted, in an order that was not seen
         expiring      readable; the last tenth of their time
         resident      readable. `level` is how fast they came: 1.0 is the fastest of this picture
     Places of the strip, first == end:
@@ -52,14 +52,14 @@ class Lane:
 
     Attributes:
         name: its `name` of describe.
-        label: how a person calls it; printable, and another one for each lane.
+        label: its name for a person; printable, and unique among the lanes.
         state: "caught up", "behind", "waits for commit", "reads the disk", "lost", "away" or "ended".
         sentence: all of it in words.
         behind: messages to be delivered, describe's `ahead`.
         in_flight: messages delivered and not settled: it may be caught up, and still have all of its work before it.
-        seconds: the age of the next one to be delivered; None if there is none, or the broker does not tell.
+        seconds: the age of the next one to be delivered; None if there is none, or the broker does not report it.
         trend: "↗", "→", "↘" or "".
-        clears_s: seconds until it is caught up at this speed; None if it never is.
+        clears_s: seconds until it is caught up at this speed; None if it never will be.
     """
 
     name: str

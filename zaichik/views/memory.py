@@ -1,4 +1,4 @@
-"""What one reading cannot tell: what became of messages that are gone, rates, and whether a lag grows.
+"""What one reading cannot show: what became of messages that are gone, rates, and whether a lag grows.
 
 All of it comes from the differences of two readings. `Memory` is bounded, whatever the topic does: it keeps a few
 hundred runs, seconds and readers, and forgets the oldest.
@@ -15,14 +15,14 @@ SECONDS = 300  # of history
 SAMPLES = 64
 RATE_US = 2 * MICROSECONDS  # a rate is a mean over this
 TREND_US = 5 * MICROSECONDS
-LAG_US = MICROSECONDS // 10  # a lag is noted no oftener, or 64 samples would not reach back to the beginning of a trend
+LAG_US = MICROSECONDS // 10  # between two samples of a lag, or 64 would not reach back to the beginning of a trend
 STEADY = 0.02  # of a lag: a change that is no trend
 READERS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of the offsets first .. end - 1: "expired", "evicted", or "either", if two readings do not tell."""
+    """What became of the offsets first .. end - 1: "expired", "evicted", or "either", if readings do not show it."""
 
     kind: str
     first: int
@@ -70,7 +70,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How a reader's lag changes: "↗" grows, "→" stays, "↘" shrinks, "" is not known or caught up.
+    """How a reader's lag changes: "↗" grows, "→" stays, "↘" shrinks, "" is unknown or caught up.
 
     `clears_s` are the seconds until it is caught up at this speed; None if it would never be.
     """
@@ -83,7 +83,7 @@ class Memory:
     """What was seen of one topic.
 
     Attributes:
-        fates: runs of offsets that have gone while we looked, ascending; what is below the first was not seen to go.
+        fates: runs of offsets that went while we watched, ascending; what is below the first went unseen.
         rates: of the last two seconds or so.
         history: rates of whole seconds, the newest last.
         told: the last lag that each reader was told of, by the reader's `name`.
@@ -105,7 +105,7 @@ class Memory:
         self._lags: dict[str, deque[tuple[int, int]]] = {}
 
     def seen(self, state: TopicState) -> None:
-        """Remember what has changed since the reading before. Another boot or epoch begins anew."""
+        """Remember what has changed since the last reading. Another boot or epoch starts from nothing."""
         before = self._last
         if before is None or not _continues(before, state):
             self._begin()
@@ -145,7 +145,7 @@ class Memory:
         old = {row["name"]: row for row in before.readers}
         for row in state.readers:
             if (was := old.get(row["name"])) and (count := row["skipped"] - was["skipped"]) > 0:
-                # Only one that stood below the head has surely lost what came next.
+                # Only a reader that stood below the head has surely lost what came next.
                 first, is_exact = was["cursor"], was["cursor"] < before.head
                 self.told[row["name"]] = Told(first, first + count if is_exact else row["cursor"], count, state.now_us)
         names = {row["name"] for row in state.readers}

@@ -1,7 +1,7 @@
 """The picture of a topic: a strip of offsets, one lane for each reader, all of it marks.
 
 x is the offset, never the time: new messages enter at the right. A mark is a range of offsets, so a picture that only
-slides has hardly any new marks; the axis maps offsets to places, and whoever draws maps places to columns or pixels.
+slides has hardly any new marks; the axis maps offsets to places, and each drawing maps places to columns or pixels.
 A zone of one message is never invisible: where the scale would make it so, the axis gives it the room of `smallest`.
 """
 
@@ -22,12 +22,12 @@ __all__ = ["MOST_LANES", "MOST_MARKS", "Lane", "Mark", "Picture", "picture"]
 MOST_MARKS = 600
 MOST_LANES = 12
 MOST_CELLS = 320  # marks of what can be read
-CELL = 2  # times `smallest`, a message must be wide to have a mark of its own
-BATCH = 1 / 3  # times `smallest`, a message must be wide for marks that are batches
-GONE_SHOWN = 4  # messages that have gone are shown at least, if there are so many
-SAMPLED = 128  # batches that `describe` tells: of more it tells a sample
-SHORTEST_US = 1000  # between two batches: what is faster is no faster in a picture
-EXPIRING = 10  # one part of so many of a message's time, in which it is about to expire
+CELL = 2  # times `smallest`: the least width at which a message has a mark of its own
+BATCH = 1 / 3  # times `smallest`: the least width of a message at which marks are batches
+GONE_SHOWN = 4  # the least number of messages shown that are gone, if there are as many
+SAMPLED = 128  # batches that `describe` reports: of more it reports a sample
+SHORTEST_US = 1000  # between two batches: shorter intervals look the same in a picture
+EXPIRING = 10  # the last of this many parts of a message's time is shown as "about to expire"
 LABEL_CELLS = 40
 
 
@@ -47,8 +47,8 @@ def picture(
         memory: what changed before.
         width: places: pixels, or the columns of a terminal.
         zoom: "auto", "ring" (all that is readable), "lag" (from the furthest reader shown), "live" (the newest
-            messages, one by one), or a reader's `name`. A name that is not there is "auto".
-        smallest: places that a zone of at least one message gets: 3 pixels, 1 column.
+            messages, one by one), or a reader's `name`. An unknown name means "auto".
+        smallest: the least places for a zone of one message or more: 3 pixels, 1 column.
         most_lanes: readers shown, at most 12.
     """
     rows = lanes.chosen(state.readers, min(most_lanes, MOST_LANES))
@@ -69,7 +69,7 @@ def picture(
 
 
 class _Places:
-    """Tells whether a range of offsets is wide enough to be seen."""
+    """Decides whether a range of offsets is wide enough to be seen."""
 
     def __init__(self, knots: Knots, smallest: float) -> None:
         self._knots = knots
@@ -144,7 +144,7 @@ def _steps(state: TopicState, seen: Range, knots: Knots, smallest: float) -> Seq
 
 
 def _speeds(state: TopicState) -> list[tuple[int, float]]:
-    """Returns how fast messages came from which offset on, from 0.1 to 1.0."""
+    """Returns the speeds at which messages came, from 0.1 to 1.0, each with the offset at which it begins."""
     ends = pairwise(state.marks)
     speeds = [(base, (end - base) / max(end_us - base_us, SHORTEST_US)) for (base, base_us), (end, end_us) in ends]
     top = max((speed for _, speed in speeds), default=1.0)

@@ -15,7 +15,7 @@ PICTOGRAPHS = "\U0001f000", "\U0001faff"  # also those that Python's Unicode doe
 
 def printable(text: str, most: int) -> str:
     """Returns a name, key or payload as one safe line, clipped to `most` cells; what is cut ends with "…"."""
-    longest = 2 * most + 8  # beyond these there is nothing but marks, heaped on one letter
+    longest = 2 * most + 8  # a longer text can only have marks heaped on one letter
     return clipped(shown(text[:longest]), most, is_cut=len(text) > longest)
 
 

@@ -1,4 +1,4 @@
-"""The picture in words: for who cannot see it, and for a pipe."""
+"""The picture in words: for people who cannot see it, and for a pipe."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ TRENDS = {"↗": "growing", "→": "steady", "↘": "shrinking"}
 
 
 def age(seconds: float) -> str:
-    """Returns seconds as people say them, in few letters: 40ms, 5.1s, 42s, 1.5h, 12d."""
+    """Returns seconds in few letters: 40ms, 5.1s, 42s, 1.5h, 12d."""
     if seconds < 0.0995:
         return f"{max(0, round(seconds * 1000))}ms"
     unit, letter = next((it for it in UNITS if seconds >= it[0]), UNITS[-1])
@@ -63,7 +63,7 @@ def _course(trend: Trend) -> str:
 
 
 def of_strip(state: TopicState, lanes: Sequence[Lane], waited_for: str = "") -> str:
-    """Returns what the strip shows, for whom publishers wait, if they do, and the reader that is worst off."""
+    """Returns what the strip shows, the reader that publishers wait for, if any, and the reader that is worst off."""
     topic, name = state.topic, printable(state.name, NAME_CELLS)
     if topic["resident"]:
         held = f"{name} holds {topic['resident']:,} of at most {count(state.setting('capacity'))}: "

@@ -1,4 +1,4 @@
-"""Lines of text in pieces with styles: what a terminal shows, before it is known whether that has colours.
+"""Lines of text in pieces with styles: what a terminal shows, whether or not it has colours.
 
 Styles are words: the names of a terminal's own colours, which follow its user's theme, and bold and dim.
 """
@@ -11,7 +11,7 @@ from zaichik.views.printable import cells, clipped
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
 _CODES = {"bold": 1, "dim": 2, "reverse": 7, **_COLOURS}
 
-# What stands for a sign on a terminal that has ASCII only. No two kinds of marks share one.
+# The replacement of each sign on a terminal that has ASCII only. No two kinds of marks share one.
 _ASCII = str.maketrans(
     "▓▒·×━█╌◀◁↻●▶┆│≈↗→↘‖■▁▂▃▄▅▆▇…○▼↑↓",  # noqa: RUF001 (a cross)
     "#%.X=>~!(@o]||:^-v*#_..--==.-v^v",

@@ -1,7 +1,7 @@
 """A reading: what `describe` said about one topic and its readers at one moment, in its own words and numbers.
 
 Nothing is recomputed and nothing is made up: a field that a broker does not have is absent here as well, and `missing`
-says in words what cannot be shown without it. Whether a field is there is the only question ever asked about a broker.
+says in words what cannot be shown without it. The version of a broker is never checked, only whether a field is there.
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class TopicState:
         messages: the last messages, the newest last: `offset, accepted_us, key, payload, format, size, is_cut`.
         drops: how often compaction dropped each key, as far as the topic's journal was read.
 
-        missing: what this broker cannot tell, in words.
+        missing: what this broker does not report, in words.
 
     Keys and payloads are printable already (`printable`). Names in rows are as strangers chose them.
     """
@@ -89,7 +89,7 @@ class TopicState:
 
 
 def missing(topic: JSON, readers: list[JSON]) -> list[str]:
-    """Returns what cannot be told about them because fields are absent, in words."""
+    """Returns what cannot be shown of them because fields are absent, in words."""
     words = [word for name, word in MISSING.items() if name not in topic]
     there = [reader for reader in readers if reader.get("connection")]
     return words + [word for name, word in MISSING_OF_READERS.items() if any(name not in reader for reader in there)]

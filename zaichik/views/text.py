@@ -1,6 +1,6 @@
 """The picture as lines of text, for a terminal or a pipe.
 
-At 80 columns and 24 lines there is room for everything. Where there is less, what says least goes first; below 40
+At 80 columns and 24 lines there is room for everything. With less room, the least important goes first; below 40
 columns or 8 lines, each reader is a line of text. From 120 columns on, keys and messages stand beside the strip.
 """
 
@@ -76,7 +76,7 @@ def _beside(left: list[Line], right: list[Line], width: int) -> list[Line]:
 
 @dataclass(frozen=True, slots=True)
 class _Screen:
-    """What is drawn, and the room for it."""
+    """A topic to be drawn, and the room for it."""
 
     state: TopicState
     memory: Memory
@@ -236,7 +236,7 @@ class _Strip:
         return tuple(row)
 
     def ages(self, state: TopicState) -> Line:
-        """Returns the line with the ages of some messages, as far as the broker tells."""
+        """Returns the line with the ages of some messages, as far as the broker reports them."""
         samples = dict(state.marks)
         if state.topic.get("head_us") is not None:
             samples |= {state.head: state.topic["head_us"], state.next_offset - 1: state.topic["last_us"]}
@@ -277,7 +277,7 @@ def _message(message: JSON) -> Line:
 
 
 def _notes(marks: list[Mark]) -> Iterator[str]:
-    """Yields what some marks of a lane say in words, shorter and shorter."""
+    """Yields notes on the marks of a lane, shorter and shorter."""
     words = {mark.kind: mark.text for mark in marks}
     notes = [(words["wall"], words["wall"])] if "wall" in words else []
     notes += [(f"{words['lost']} lost, not told yet", f"{words['lost']} lost")] if "lost" in words else []

@@ -1,4 +1,4 @@
-"""All topics at a glance: what a table says of each, from its counters, sweep after sweep."""
+"""All topics at a glance: the rows of a table, computed from their counters, sweep after sweep."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from zaichik.views.memory import MICROSECONDS
 
-BEHIND_S = 1.0  # a reader that is a message behind for a moment is no news
+BEHIND_S = 1.0  # a reader that is a message behind for a moment is not worth showing
 Sample = tuple[int, int, int]  # when, and how much was published and refused until then
 
 
@@ -18,7 +18,7 @@ class Row(NamedTuple):
         rate: messages published per second.
         held, capacity: messages that can be read, and at most.
         lag: messages that the reader furthest behind has still to settle.
-        lag_s: seconds since the oldest of these was accepted; None if there is none, or the broker does not tell.
+        lag_s: seconds since the oldest of these was accepted; None if there is none, or the broker does not report it.
         state: "full" if batches are refused, "behind", "live" or "quiet".
         spark: rates of equal times, the newest last; none before the first of them is over.
     """

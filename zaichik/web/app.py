@@ -1,13 +1,13 @@
-"""The addresses of the page: what may be asked at each, and what is answered.
+"""The addresses of the page, and what each answers.
 
 | address | answer |
 | --- | --- |
 | `GET /` | the page, as at `/topic`, `/connections` and `/stage`; `/static/` has its files |
-| `GET /session` | who is logged in, and whether one has to |
+| `GET /session` | who is logged in, and whether a login is needed |
 | `POST /login` | a cookie, for `{"secret": TOKEN}` or `{"user": ..., "secret": PASSWORD}`; `POST /logout` |
 | `GET /events` | a stream of what `view=` shows (see `events` and `interests`) |
 | `GET /state` | the same once, as JSON, for programs and for pages without a stream |
-| `GET /explain` | why a message of `topic=` did or did not arrive: that at `offset=`, or the newest of `key=` |
+| `GET /explain` | why a message of `topic=` did or did not arrive: the one at `offset=`, or the newest of `key=` |
 | `POST /publish` | what became of `{"topic": ..., "key": ..., "payload": ...}`; with `--write` only |
 | `/stage/...` | a scene for a class, step by step: see `stage.stages` |
 | `GET /metrics`, `/healthz`, `/readyz` | for programs: see `scraping` |
@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
 MOST_STREAMS = 64
-FIRST_S = 5.0  # in which a broker that is there has answered
+FIRST_S = 5.0  # in which a running broker has answered
 PUBLISH_S = 5.0  # a full topic makes publishers wait, but a page wants an answer
 GRACE_S = 0.2  # for the last event of a stream that is to end
 IDLE_CHECK_S = 60.0
@@ -71,7 +71,7 @@ class Options:
         is_reachable: whether other machines can reach the page and must not without a login.
         is_encrypted: whether it is served with TLS.
         can_write: whether pages may publish.
-        port: where it listens, for the name of the cookie: cookies are those of a host, whatever the port.
+        port: where it listens, for the name of the cookie: cookies belong to a host, whatever the port.
         scraped: what programs may read at `/metrics`; None: what everybody may see.
     """
 
@@ -131,7 +131,7 @@ class Web:
         return found
 
     def _for_those_who_may_look(self, route: Route) -> Route:
-        """Returns a route whose answers are only for those who are logged in, where one has to be."""
+        """Returns a route whose answers are only for users who are logged in, where a login is needed."""
 
         async def checked(request: Request) -> Response:
             await self._asker(request)
@@ -152,7 +152,7 @@ class Web:
     async def _log_in(self, request: Request) -> Response:
         body = await _body(request, "secret")
         cookie, session = await self.sessions.log_in(Credentials(body.get("user", ""), body["secret"]))
-        self.sessions.log_out(request.cookies.get(self._cookie, ""), "logged in anew")
+        self.sessions.log_out(request.cookies.get(self._cookie, ""), "logged in again")
         await session.hub.settled.wait()
         response = _json({"user": session.hub.user})
         response.set_cookie(self._cookie, cookie, **self._cookie_options)
@@ -234,10 +234,10 @@ class Web:
 
 
 def _poller(session: Session) -> Poller:
-    """Returns what asks the broker for a session.
+    """Returns the poller of a session.
 
     Raises:
-        HTTPException: it cannot, now.
+        HTTPException: it cannot ask the broker now.
     """
     poller = session.hub.poller
     if session.hub.trouble or poller is None:
@@ -250,7 +250,7 @@ async def _body(request: Request, *needed: str) -> dict[str, str]:
     try:
         body = json.loads(await request.body())
         "".join(body.values()).encode()
-    except (ValueError, TypeError, AttributeError, RecursionError):  # no JSON, no object, no texts, or half characters
+    except (ValueError, TypeError, AttributeError, RecursionError):  # not JSON, no object, not texts, or surrogates
         raise HTTPException(400, "the body must be a JSON object of texts") from None
     if missing := [name for name in needed if name not in body]:
         raise HTTPException(400, f"there is no {missing[0]} in the body")
@@ -281,7 +281,7 @@ async def _bug(request: Request, error: Exception) -> Response:
 
 
 class EventStream(Response):
-    """An answer that goes on until its events end, or the browser is gone; `Connection` sees to it that it reads.
+    """An answer that goes on until its events end, or the browser is gone; `Connection` requires it to read.
 
     Args:
         watching: a context manager that returns the mailbox and the events.

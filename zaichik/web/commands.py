@@ -30,7 +30,7 @@ class Commands:
         self._address = self._line if endpoint.is_encrypted else self._line.partition("://")[2]
 
     def of(self, kind: str, topic: str = "") -> dict[str, str]:
-        """Returns what shows the same as a view: in "shell" and "python", and for a topic, what reads its messages."""
+        """Returns commands that show the same as a view, and for a topic, commands that read its messages."""
         match kind:
             case "topic":
                 return {
@@ -47,7 +47,7 @@ class Commands:
         return {"shell": self._shell("topics"), "python": self._python("print(client.topics())")}
 
     def publishing(self, topic: str, payload: str, key: str) -> dict[str, str]:
-        """Returns what publishes a message."""
+        """Returns commands that publish a message."""
         options = (f"--key={key}",) if key else ()
         code = f"print(client.publish({topic!r}, {payload!r}.encode(){f', key={key!r}' if key else ''}))"
         return {

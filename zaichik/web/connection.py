@@ -65,13 +65,13 @@ class Connection(H11Protocol):
         self._unread = self.loop.call_later(STUCK_S, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It has read."""
+        """Stop waiting: the browser has read."""
         super().resume_writing()
         if self._unread:
             self._unread.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Cancel both deadlines."""
         super().connection_lost(exc)
         for deadline in filter(None, (self._request, self._unread)):
             deadline.cancel()

@@ -2,13 +2,13 @@
 
 A change is a JSON merge patch (RFC 7396): members that are new or different, and null for those that are gone. So that
 a patch can say everything, what is sent has no nulls of its own (`lean`), and what changes a little is an object, never
-an array. Nothing queues for a page: its `Mailbox` only knows that there is something newer, and whoever is slow gets
-the newest state when there is room again.
+an array. Nothing queues for a page: its `Mailbox` only knows that there is something newer, and a slow page gets the
+newest state when there is room again.
 
 | event | data |
 | --- | --- |
-| `hello` | who asks, and what may be asked; first on every connection |
-| `state` | all of it: first, and every few seconds, in case that the page has lost count |
+| `hello` | who is logged in, and what they may do; first on every connection |
+| `state` | all of it: first, and every few seconds, in case the page has lost count |
 | `delta` | a merge patch to the state before |
 | `rows` | a page of a table, always whole |
 | `trouble` | a sentence: why there is nothing newer; it is over with the next event of another kind |
@@ -28,7 +28,7 @@ JSON = dict[str, Any]
 
 SAFE_INTEGER = 2**53 - 1  # JavaScript's numbers are exact up to here
 KEYFRAME_S = 5.0
-HEARTBEAT_S = 15.0  # a stream on which nothing was written for longer may be closed by what is between
+HEARTBEAT_S = 15.0  # a proxy in between may close a stream that is silent for longer
 
 
 def lean(value: Any) -> Any:
@@ -70,7 +70,7 @@ def encoded(kind: str, data: JSON, number: int) -> bytes:
 
 
 class Mailbox:
-    """What one page is still to be told: that there is something newer, or that it is over.
+    """A page's pending news: that there is something newer, or that the stream is over.
 
     Attributes:
         bye: why the stream ends, as the event's data; empty: it goes on.
@@ -82,7 +82,7 @@ class Mailbox:
         self._end = anyio.Event()
 
     def put(self) -> None:
-        """There is something newer."""
+        """Note that there is something newer."""
         self._news.set()
 
     def end(self, text: str, *, login: bool = False) -> None:
@@ -93,7 +93,7 @@ class Mailbox:
             self._end.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Returns whether there is news, after at most so long. News is told once."""
+        """Returns whether there is news, after at most this long. Each is reported once."""
         with anyio.move_on_after(seconds):
             await self._news.wait()
         has_news = self._news.is_set()
@@ -102,7 +102,7 @@ class Mailbox:
         return has_news
 
     async def pause(self, seconds: float) -> None:
-        """Returns after so long, or when the stream ends."""
+        """Returns after this long, or when the stream ends."""
         with anyio.move_on_after(seconds):
             await self._end.wait()
 

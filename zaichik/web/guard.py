@@ -1,6 +1,6 @@
-"""Who may ask: the first to see a request, whatever its address.
+"""The guard: the first to see a request, whatever its address.
 
-A browser lets every page on the web send requests to this machine. What keeps strangers' pages out:
+A browser lets every page on the web send requests to this machine. These rules keep strangers' pages out:
 
 - `Host` must be one of ours, or the answer is 421. Else a page could have its own name point here (DNS rebinding), and
   then read all answers as if they were its own.
@@ -20,7 +20,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY = 1024 * 1024
-PAGES = ("/", "/topic", "/connections", "/stage")  # addresses of the page; which of its views it shows, it reads there
+PAGES = ("/", "/topic", "/connections", "/stage")  # addresses of the page, which reads there what to show
 NAMES = ("localhost", "127.0.0.1", "[::1]")
 DEFAULT_PORTS = {"http": 80, "https": 443}  # which a browser leaves out
 

@@ -1,8 +1,7 @@
 """Asks the broker, once for all pages that see it as the same user.
 
-A hub has two connections: one for topics that pages look into, the other for what takes long, such as a sweep over all
-topics, which must not make a picture stutter. A `Poller` on each sees to it that looking costs the broker little,
-however many pages are open.
+A hub has two connections: one for single topics, the other for slow questions, such as a sweep over all topics, which
+must not make a picture stutter. A `Poller` on each keeps the cost to the broker low, however many pages are open.
 """
 
 import logging
@@ -26,8 +25,8 @@ from zaichik.web.interests import INTERESTS, Interest, View
 
 logger = logging.getLogger(__name__)
 
-SILENCE_S = 3.0  # a broker that owes an answer for so long is frozen, and the page says so
-LINGER_S = 10.0  # an interest without pages is kept so long: a page that is reloaded finds its rates again
+SILENCE_S = 3.0  # a broker that owes an answer for this long is frozen, and the page says so
+LINGER_S = 10.0  # an interest without pages is kept this long: a page that is reloaded finds its rates again
 MOST_INTERESTS = 64
 NOT_UNDERSTOOD = "this cannot be shown: the broker's answer is not understood; the page's log says why"
 RECONNECT_S = (0.25, 4.0)
@@ -41,12 +40,12 @@ class Hub:
         turn: held while connecting: a broker checks passwords one at a time, and lets few wait.
 
     Attributes:
-        user: who the broker says this is; "" without access control.
-        trouble: why the broker does not answer, in a sentence; "": it does.
-        refused: why it will not let this user in, ever; "": it does. Then the hub has ended.
-        poller: asks, when the broker has had its rest; None before the first connection.
+        user: the user's name at the broker; "" without access control.
+        trouble: why the broker does not answer, in a sentence; "" if it does.
+        refused: why the broker will never let this user in; "" if it does. If set, the hub has ended.
+        poller: asks, with pauses; None before the first connection.
         settled: set when the first attempt to connect has ended.
-        scope: ends it, when cancelled.
+        scope: ends the hub, when cancelled.
     """
 
     def __init__(self, endpoint: Endpoint, turn: anyio.Lock) -> None:
@@ -70,7 +69,7 @@ class Hub:
                     await self._serve()
                 except* AuthFailed as errors:
                     self.refused = _sentence(errors)
-                except* (ZaichikError, UnicodeError) as errors:  # no host has such a name
+                except* (ZaichikError, UnicodeError) as errors:  # the name cannot be that of a host
                     waits = waits if self.trouble else backoff(*RECONNECT_S)  # it was there until now
                     self.trouble = _sentence(errors)
                 except* Exception as errors:
@@ -101,7 +100,7 @@ class Hub:
         return connect(self._endpoint, name="zaichik web", reconnect=0, silence_timeout=SILENCE_S)
 
     async def _ask_forever(self, key: tuple[str, str], interest: Interest) -> None:
-        """Ask for an interest until nobody has it any longer."""
+        """Ask for an interest until no page has it any longer."""
         poller = self._pollers[interest.is_large]
         async with BackgroundTasks() as background:
             await self._told(interest, partial(interest.ask, poller))
@@ -116,7 +115,7 @@ class Hub:
                 await anyio.sleep_until(began + interest.seconds)
 
     async def _told(self, interest: Interest, question: Callable[[], Awaitable[None]]) -> None:
-        """Ask; what goes wrong is told to the pages that have asked, and to no others."""
+        """Ask; errors are shown on the pages that have asked, and on no others."""
         try:
             await question()
         except ConnectionLost:
@@ -135,7 +134,7 @@ class Hub:
 
     @contextmanager
     def watching(self, view: View, mailbox: Mailbox) -> Iterator[Callable[[], Frame | None]]:
-        """Returns what tells the newest for a view. The mailbox has news of it as long as the block lasts.
+        """Returns a function that returns the newest for a view. The mailbox gets its news as long as the block lasts.
 
         Raises:
             HTTPException: there is no room for another interest.
@@ -155,7 +154,7 @@ class Hub:
             if not idle.mailboxes:  # it only lingers
                 del self._interests[key]
         if len(self._interests) >= MOST_INTERESTS:
-            raise HTTPException(503, f"{MOST_INTERESTS} topics are being looked at, which is the limit; close a page")
+            raise HTTPException(503, f"{MOST_INTERESTS} topics are open, which is the limit; close a page")
         interest = self._interests[view.interest] = INTERESTS[view.kind](view.topic)
         if self._tasks is not None:
             self._tasks.start_soon(self._ask_forever, view.interest, interest)
@@ -172,9 +171,9 @@ class Hub:
 
 
 def _not_understood(before: str, error: Exception) -> str:
-    """Returns the trouble with an answer that is not as we know it, of a newer broker: one view less, not all.
+    """Returns the trouble with an answer that we do not understand, from a newer broker: one view fails, not all.
 
-    Why is logged once, and not ten times a second: not if that is what the trouble was before.
+    The reason is logged once, and not ten times a second: not if the last trouble was the same.
     """
     if before != NOT_UNDERSTOOD:
         logger.error("a view cannot be shown", exc_info=error)

@@ -1,4 +1,4 @@
-"""What pages look at, and the cut of it that each one is shown.
+"""What pages look at, and the part of it that each one is shown.
 
 An *interest* is asked for at the broker once, however many pages share it. A *view* is one page's own: how wide its
 picture is, which rows of a table it shows, in which order.
@@ -24,7 +24,7 @@ from zaichik_protocol import Kind
 SPARKS, SPARK_US = 20, 3_000_000  # of each topic: a minute
 MOST_NAME = 400  # letters of a name that may be a topic's
 HISTORY = 120  # seconds of rates
-# What a query string may say in numbers: what is meant if it does not, the least and the most.
+# The numbers in a query string: the default, the least and the most.
 NUMBERS = {"width": (1200, 100, 4000), "hz": (10, 1, 10), "first": (0, 0, 10**9), "count": (50, 1, 200)}
 
 
@@ -70,7 +70,7 @@ class View:
 
     @property
     def interest(self) -> tuple[str, str]:
-        """What has to be asked for at the broker; the same for all pages that can share the answers."""
+        """The question to the broker; equal for all pages that can share the answers."""
         return self.kind, self.topic
 
 
@@ -87,7 +87,7 @@ class Interest(ABC):
     Attributes:
         mailboxes: of the pages that watch.
         left_at: when the last page stopped watching, on the event loop's clock.
-        trouble: why there is nothing newer, in a sentence; "": nothing is wrong.
+        trouble: why there is nothing newer, in a sentence; "" if nothing is wrong.
         seconds: between two questions, at least.
         is_large: whether the answers are so large that they must not delay those about one topic.
     """
@@ -109,7 +109,7 @@ class Interest(ABC):
         """Returns what a page with that view is sent; None: nothing is known yet."""
 
     async def follow(self) -> None:
-        """Follow what polling cannot tell, if there is any, after the first answer."""
+        """Follow what polling cannot show, if there is anything, after the first answer."""
         return
 
     def put(self) -> None:
@@ -151,7 +151,7 @@ class TopicInterest(Interest):
             await self._poll.follow_journal()
 
     def _remember(self) -> None:
-        """Number the seconds of the history: a page that is told of one more needs to be told no other again."""
+        """Number the seconds of the history, so that a page is only sent the new ones."""
         seconds = self._memory.history
         if seconds and seconds[-1] is not self._newest:
             self._newest, self._number = seconds[-1], self._number + 1
@@ -216,7 +216,7 @@ SEARCHED = ("client", "peer", "user", "topic", "session", "waiting_for", "reason
 
 
 class ConnectionsInterest(Interest):
-    """Who is connected, which positions there are, and whose connections have ended, and why."""
+    """The open connections, the positions, and the latest connections that ended, with the reasons."""
 
     def __init__(self, _: str = "") -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 Each metric is a row of a table: its name, its type, what it means, and how it is read from a row of `describe`. The
 number of series is bounded whatever clients do. No label has a value that a stranger can make up without end: not the
-name of a client, a peer or a key. Topics and named subscriptions do have labels, for so many of them; which ones is
+name of a client, a peer or a key. A limited number of topics and named subscriptions do have labels; which ones is
 decided once, because a series that comes and goes is worse than none. What is not listed is in the totals.
 `docs/metrics.md` has the table and what to make of it.
 """
@@ -37,11 +37,11 @@ class Family:
     """One metric.
 
     Attributes:
-        name: its name; counters end in `_total` besides.
+        name: its name; for counters, without the `_total` at the end.
         text: what it means.
         read: returns its value from a row, None if the broker does not report it; or the name of the row's field.
-        type: what Prometheus may do with it.
-        labels: what its series are told apart by.
+        type: its type in Prometheus.
+        labels: the names of the labels that distinguish its series.
     """
 
     name: str
@@ -87,7 +87,7 @@ def _lag_seconds(row: Row) -> float | None:
 
 
 def _conservation_error(row: Row) -> int:
-    """Returns how far off the two laws are that every message has exactly one fate; see `docs/semantics.md`."""
+    """Returns by how much the two conservation laws are violated; see `docs/semantics.md`."""
     arriving: int = row["published"] - row["next_offset"] - row["compacted"]
     leaving: int = row["next_offset"] - _resident(row) - row["expired"] - row["evicted"] - row["damaged"]
     return abs(arriving) + abs(leaving)
@@ -176,7 +176,7 @@ class Reading:
 
 
 class Chosen:
-    """Which of many have series: the largest at first, and they stay chosen for as long as they exist."""
+    """The choice of those that have series: the largest at first, and they stay chosen for as long as they exist."""
 
     def __init__(self, most: int) -> None:
         self._most, self._kept = most, set[Labels]()
@@ -191,7 +191,7 @@ class Chosen:
 
 @dataclass
 class Totals:
-    """Counters over all topics, which do not fall when a topic is deleted: they count what is new since the last time.
+    """Counters over all topics, which do not fall when a topic is deleted: they add up what is new at each reading.
 
     A topic's counter that is smaller than before is that of another topic of the same name, and all of it is new.
     """
@@ -211,7 +211,7 @@ class Totals:
 
 
 class Metrics(Collector):
-    """Everything there is to tell between two scrapes, and one scrape at a time, as a collector.
+    """Everything that is kept from scrape to scrape, and one scrape at a time, as a collector.
 
     Args:
         topics, sessions: how many have series of their own.
@@ -284,7 +284,7 @@ class Metrics(Collector):
             yield family.of([((), unlisted)])
 
     def _choices(self) -> tuple[Chosen, Chosen]:
-        """Returns what remembers the choices for this prefix. Of too many, the last one to come is forgotten."""
+        """Returns the choices for this prefix. If there are too many, the latest to come is forgotten."""
         if self.prefix not in self._chosen and len(self._chosen) >= MOST_PREFIXES:
             self._chosen.popitem()
         topics, sessions = self._most

@@ -17,7 +17,7 @@ from zaichik.web.connection import MOST_CONNECTIONS, Connection
 from zaichik.web.guard import Guard
 
 MOST_HEADERS = 64 * 1024  # bytes of a request before its body
-MOST_TASKS = 2 * MOST_CONNECTIONS  # of answers: an answer may outlive its connection by some seconds
+MOST_TASKS = 2 * MOST_CONNECTIONS  # answers at a time: one may outlive its connection by some seconds
 LEFT_S = 0.3  # for answers under way, the last event of streams among them
 
 
@@ -55,12 +55,12 @@ async def run(
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="critical",  # not a line for each broken request: strangers could fill a disk
+            log_level="critical",  # no line for each broken request: strangers could fill a disk
             access_log=False,
             proxy_headers=False,
             server_header=False,
             limit_concurrency=MOST_TASKS,
-            backlog=MOST_CONNECTIONS,  # so many are accepted at once, at most
+            backlog=MOST_CONNECTIONS,  # the most that are accepted at once
             timeout_graceful_shutdown=LEFT_S,  # type: ignore[arg-type]  # a fraction will do
             h11_max_incomplete_event_size=MOST_HEADERS,
             ssl_context_factory=(lambda _, __: tls) if tls else None,
@@ -68,7 +68,7 @@ async def run(
         server = _Server(config)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
-            ready()  # the socket listens already, so nobody who comes now is turned away
+            ready()  # the socket listens already, so no connection is refused now
             await stop.wait()
             web.stop()
             server.should_exit = True

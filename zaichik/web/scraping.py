@@ -1,4 +1,4 @@
-"""What programs ask `zaichik web` for: `/metrics`, and whether it runs (`/healthz`) and the broker answers (`/readyz`).
+"""The addresses for programs: `/metrics`; `/healthz`, whether this process runs; `/readyz`, whether the broker answers.
 
 The broker is asked when Prometheus asks, over a connection that is kept for that, by a `Poller`: however often metrics
 are read, they take no more than a fiftieth of its time.
@@ -33,7 +33,7 @@ T = TypeVar("T")
 SCRAPE_S = 8.0  # Prometheus itself waits for 10
 READY_S = 2.0
 OPEN_METRICS = "application/openmetrics-text"
-REFUSED_S = 5.0  # for which a login that was refused is not tried again
+REFUSED_S = 5.0  # during which a refused login is not tried again
 MOST_PAGES = 250  # of subscriptions, most of which have no name: a tenth of a second
 FORBIDDEN = (
     "metrics need the login of a user who may describe $broker: log in as one, and start `zaichik web --metrics`"
@@ -41,7 +41,7 @@ FORBIDDEN = (
 
 
 class Link:
-    """A connection to the broker that is made for the first question, kept, and made anew if it was lost meanwhile.
+    """A connection to the broker, made for the first question, kept, and replaced if it was lost meanwhile.
 
     Args:
         endpoint: the broker, and the login.
@@ -62,7 +62,7 @@ class Link:
             ZaichikError: the broker does not answer, or refuses to.
         """
         async with self._lock:
-            # A failed login slows down all who come from this machine.
+            # A failed login slows down every client on this machine.
             if self._refusal and anyio.current_time() < self._refused_at + REFUSED_S:
                 raise self._refusal.with_traceback(None)
             try:
@@ -76,7 +76,7 @@ class Link:
                 raise
 
     async def _connected(self) -> Poller:
-        """Returns what asks over a new connection."""
+        """Returns a poller over a new connection."""
         self._lost.set()
         self._poller, self._lost = None, anyio.Event()
         self._poller = Poller(await self._tasks.start(self._hold))
@@ -94,9 +94,9 @@ class Scraped:
     """What programs may read.
 
     Attributes:
-        endpoint: the broker, and the login of the user whose view it is.
+        endpoint: the broker, and the login of the user whose view they get.
         topics, sessions: how many have series of their own.
-        why_not: why nobody may read metrics here, in a sentence; "": they may.
+        why_not: why nobody may read metrics here, in a sentence; "" if programs may.
     """
 
     endpoint: Endpoint
@@ -114,7 +114,7 @@ class Scraping:
         streams: returns how many pages are open.
 
     Attributes:
-        metrics: the collector; others may count what they have asked in its `polls`.
+        metrics: the collector; other pollers may count their questions in its `polls`.
         routes: the addresses.
     """
 
@@ -149,7 +149,7 @@ class Scraping:
         return Response(encode(self.metrics), headers={"Content-Type": content_type})
 
     async def _read(self, client: Client, prefix: str, since: float) -> Reading:
-        """Returns what the broker reports now, or has reported since then: those who wait in line share an answer.
+        """Returns what the broker reports now, or has reported since then: requests that wait share an answer.
 
         Raises:
             PermissionError: the user may not describe the broker.
@@ -178,7 +178,7 @@ class Scraping:
         try:
             with anyio.fail_after(READY_S):
                 await self._checks.ask(lambda client: client.ping())
-        except AuthFailed:  # it has answered, and pages have logins of their own
+        except AuthFailed:  # the broker has answered, and pages have logins of their own
             pass
         except ZaichikError as error:
             return PlainTextResponse(f"{harmless(error.message)}\n", 503)
@@ -188,7 +188,7 @@ class Scraping:
 
 
 def _encoder(accept: str) -> tuple[Callable[[Metrics], bytes], str]:
-    """Returns what writes the format that was asked for, and its name."""
+    """Returns the encoder of the format that was asked for, and its name."""
     # Not what was asked for, word by word: the library fails if that is a version it cannot read.
     return choose_encoder(f"{OPEN_METRICS}; version=1.0.0" if OPEN_METRICS in accept else "")
 

@@ -1,11 +1,11 @@
-"""Who is logged in: a browser has a cookie, the cookie stands for a session, and the session for a hub.
+"""Logins: a browser has a cookie, the cookie stands for a session, and the session for a hub.
 
 A broker without access control asks for no login; then all pages share one session. Else each browser logs in with its
 own credentials, which are kept in memory only, as long as a session uses them. Browsers with the same credentials share
 a hub: they may see the same things, and when a token is removed, all of its sessions end.
 
 To the broker, all these logins come from one address, this program's. The broker counts failed logins by address, and
-delays those from where too many came: whoever guesses at the page could keep other programs on this machine out. So
+delays those from where too many came: guesses at the page could keep other programs on this machine out. So
 the page has a bucket of its own, half as deep as the broker's, and answers itself when that is empty. And only one
 login is tried at a time, because a broker lets only two passwords of one address wait.
 """
@@ -26,7 +26,7 @@ from zaichik.web.events import Mailbox
 from zaichik.web.hub import Hub
 
 MOST_SESSIONS = 64
-IDLE_US = 30 * 60 * MICROSECONDS  # a session without a page for so long has ended
+IDLE_US = 30 * 60 * MICROSECONDS  # a session without a page for this long ends
 PUBLISHES = 20  # of a session: at once, and each second after that
 
 
@@ -40,7 +40,7 @@ class Session:
 
     Attributes:
         hub: asks the broker for it.
-        credentials: what it has logged in with; None: nothing.
+        credentials: what it has logged in with; None without a login.
         pages: the mailboxes of its streams.
         seen_us: when it last asked for anything.
         publishes: how many messages it may publish now.
@@ -77,7 +77,7 @@ class Sessions:
         self._anybody: Session | None = None
 
     async def anybody(self) -> Session | None:
-        """Returns the session of those who have not logged in; None if the broker wants a login, or the page does."""
+        """Returns the session of browsers without a login; None if the broker or the page requires one."""
         if self._is_reachable:
             return None
         if self._anybody is None:
@@ -147,7 +147,7 @@ class Sessions:
         return [*self._sessions.values(), *([self._anybody] if self._anybody else [])]
 
     def drop_idle(self) -> None:
-        """End what nobody has used for long, and whose login the broker no longer accepts."""
+        """End sessions that were idle for too long, or whose login the broker no longer accepts."""
         now_us = self._clock.now_us()
         for cookie, session in list(self._sessions.items()):
             if session.pages:

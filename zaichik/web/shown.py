@@ -21,7 +21,7 @@ OF_READER = (
     *("connection", "client", "session", "start", "committed", "cursor", "until", "ahead", "delivered", "skipped"),
     *("credit", "in_flight", "waiting_for", "waiting_for_code"),
 )
-TOLD = ("events", "step", "elapsed_s", "is_over", "is_past", "model")  # by a stage
+TOLD = ("events", "step", "elapsed_s", "is_over", "is_past", "model")  # what a stage adds
 
 
 def shown(state: TopicState, memory: Memory, history: Mapping[str, Rates], width: float, zoom: str) -> JSON:
@@ -61,7 +61,7 @@ def shown(state: TopicState, memory: Memory, history: Mapping[str, Rates], width
 
 
 def staged(readings: Sequence[JSON], width: float) -> JSON:
-    """Returns the same of the last of some readings, with what a stage tells besides."""
+    """Returns the same for the last of some readings, with what a stage adds."""
     memory = Memory()
     for reading in readings:
         memory.seen(state := TopicState.of(reading))
@@ -69,7 +69,7 @@ def staged(readings: Sequence[JSON], width: float) -> JSON:
 
 
 def _spread(marks: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
-    """Returns a few of them, from all over."""
+    """Returns a few of them, evenly spread."""
     return marks[:: max(-(-len(marks) // MOST_AGES), 1)]
 
 

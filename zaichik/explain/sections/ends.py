@@ -23,7 +23,7 @@ ENDS = (
         why="A name has one reader. The newest wins, so that a program that hangs can be replaced.",
         rules="CMT-3",
         then="If you started two programs with one name, give each its own. If this one was replaced because it hung, "
-        "let it end. Our client doesn't take the name back; to do that, subscribe anew.",
+        "let it end. Our client doesn't take the name back; to do that, subscribe again.",
         page="reliability.md#named-subscriptions",
     ),
     Section(

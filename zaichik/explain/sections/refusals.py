@@ -124,7 +124,7 @@ REFUSALS = (
         title="it is another topic of the same name",
         what="The topic isn't the one whose epoch you named. That one was deleted; or it was in memory, and the broker "
         "was restarted.",
-        why="Offsets begin anew in each topic. Offset 41 of the new one is another message than 41 of the old one, and "
+        why="Offsets start at 0 in each topic. Offset 41 of the new one is another message than 41 of the old one, and "
         "nothing would show it.",
         rules="TOP-5 DUR-8",
         then='Forget the offsets you have saved, and subscribe again without an epoch, with start="earliest". What the '
@@ -176,8 +176,8 @@ REFUSALS = (
         why="A name has one reader. If two took it from each other in turns, both would handle the same messages.",
         rules="CMT-3",
         then="Look for a second program with that name: `zaichik describe TOPIC` shows the client of each "
-        "subscription. If this is the one that should read, subscribe anew; else let it end. Two that should both read "
-        "everything need two names.",
+        "subscription. If this is the one that should read, subscribe again; else let it end. Two that should both "
+        "read everything need two names.",
         page="reliability.md#named-subscriptions",
     ),
 )

@@ -1,7 +1,7 @@
-"""Who acts in a scene: ordinary clients, each with a connection of its own. A call returns what came of it, in words.
+"""The actors of a scene: ordinary clients, each with a connection of its own. A call returns its outcome, in words.
 
 The client commits by itself what its program has stepped past, within 100 ms of the machine's time. On a stage that
-would be chance, so an actor commits it at the end of each call: the same commit, only at once.
+would be random, so an actor commits it at the end of each call: the same commit, only at once.
 """
 
 from collections import Counter, deque
@@ -20,7 +20,7 @@ from zaichik.views.sentence import count
 from zaichik.web.stage.script import TOPIC
 
 Messages = Sequence[tuple[str, bytes]]
-PROGRAM = 99  # the producer id of a program that numbers its batches itself: every start of it uses the same
+PROGRAM = 99  # the producer id of a program that numbers its batches itself: every run of it uses the same
 
 
 class Actor:
@@ -70,7 +70,7 @@ class Actor:
         return told
 
     async def _offer(self, batch: Messages) -> BatchResult | None:
-        """Returns the result; None if there was no room (RET-9). The client would try again; when, is chance."""
+        """Returns the result; None if there was no room (RET-9). The client would try again, at a random time."""
         results: list[BatchResult] = []
 
         async def send() -> None:
@@ -127,7 +127,7 @@ def _stored(result: BatchResult) -> str:
 
 
 def _joined(runs: list[tuple[str, int, int]]) -> list[str]:
-    """Returns a sentence for all neighbours with which the same has happened."""
+    """Returns a phrase for each run of offsets to which the same has happened."""
     groups = [[*group] for _, group in groupby(runs, key=itemgetter(0))]
     spans = [(group[0][0], group[0][1], group[-1][2]) for group in groups]
     return [f"{verb} {count(end - first)}: {span(first, end)}" for verb, first, end in spans]

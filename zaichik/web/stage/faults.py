@@ -64,6 +64,6 @@ def one_too_many(calls: Sequence[Call], readings: Sequence[JSON]) -> JSON:
 
 
 def _stand(reader: JSON, cursor: int, why: str) -> None:
-    """Have a reader stand there, with nothing in flight, and nothing coming."""
+    """Put a reader there, with nothing in flight, and nothing coming."""
     reader |= {"cursor": cursor, "committed": cursor, "in_flight": 0, "skipped": 0, "waiting_for_code": "messages"}
     reader |= {"delivered": cursor - reader["start"], "ahead": reader["next_offset"] - cursor, "waiting_for": why}

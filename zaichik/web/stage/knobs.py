@@ -17,7 +17,7 @@ class Knob:
 
     Attributes:
         name: in links and in scripts.
-        label: for a person, with the unit if it has one.
+        label: its name for a person, with the unit if it has one.
         minimum, maximum: its bounds, both allowed.
         default: its value in a link that does not name it.
     """

@@ -1,4 +1,4 @@
-"""A scene as a Python program that anybody can run at a broker of their own: the calls of the script, written out.
+"""A scene as a Python program that anybody can run with a broker of their own: the calls of the script, written out.
 
 `program.txt` has a function for each verb, so that a call is a line.
 """

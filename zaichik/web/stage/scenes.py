@@ -1,7 +1,7 @@
 """The scenes: twelve that ask a question, and free play.
 
-The words are in `scenes.toml`. What happens is written by a function for each: it gets the knobs, and returns what the
-question mentions beside them.
+The words are in `scenes.toml`. A function for each scene writes what happens: it gets the knobs, and returns what the
+question mentions besides them.
 """
 
 import tomllib
@@ -173,7 +173,7 @@ def twice(script: Script, times: int, numbered: int) -> JSON:
 
 
 def play(script: Script, capacity: int, retention: int, window: int, readers: int, credit: int, **others: int) -> None:
-    """Actors that act by chance, at the rates of the knobs."""
+    """Actors that act at random, at the rates of the knobs."""
     script.settings = {"retention_ttl": retention, "compaction_window": window, "capacity": capacity}
     script.publish(0)
     for number in range(1, readers + 1):

@@ -21,10 +21,10 @@ class Call:
     """One thing that an actor does.
 
     Attributes:
-        at: when: seconds since the scene began.
-        actor: who.
-        verb: what: the name of a method of `Actor`.
-        arguments: the method's.
+        at: the time, in seconds since the scene began.
+        actor: the actor's name.
+        verb: the name of a method of `Actor`.
+        arguments: the method's arguments.
     """
 
     at: float
@@ -37,7 +37,7 @@ class Script:
     """The calls of one scene; the functions of `scenes` write it.
 
     Args:
-        seed: of all chance.
+        seed: for all random numbers.
 
     Attributes:
         settings: of the topic, for `Client.create_topic`.

@@ -1,7 +1,7 @@
 """One scene on one broker: step by step, forwards and back.
 
 The broker is a real one, on a port of its own, and the actors are its clients. What makes it a stage is time: the
-broker's clock moves only from one call to the next, and a step is over only when nobody has anything more to say. So a
+broker's clock moves only from one call to the next, and a step is over only when nothing more follows from it. So a
 scene takes as long as the class needs, and is the same each time.
 """
 
@@ -27,7 +27,7 @@ from zaichik_protocol import Kind
 
 START_US = 946_684_800_000_000  # 2000-01-01, midnight: a time of day is the time since the scene began
 MOST_STEPS = 2000  # of free play: all readings are kept, so that there is a way back
-BOOT = 1  # a broker's own number is drawn by chance, and the same scene played again is the same run
+BOOT = 1  # a broker's own is random, but the same scene played again must be the same run
 
 
 @asynccontextmanager
@@ -55,8 +55,8 @@ class Stage:
     Attributes:
         scene: what is played.
         values: its knobs.
-        words: what is written about it, with the question.
-        position: the step that is shown, from 0: nothing has happened but that the topic was created.
+        words: the texts of the scene, with the question.
+        position: the step that is shown; at 0, only the topic was created.
     """
 
     def __init__(self, scene: Scene, values: Values, script: Script, teacher: Client, actors: dict[str, Actor]) -> None:
@@ -85,7 +85,7 @@ class Stage:
         """
         async with self._turn:
             if self._next and self.position == len(self._done) < MOST_STEPS:
-                with anyio.CancelScope(shield=True):  # or a call could be carried out and not written down
+                with anyio.CancelScope(shield=True):  # or a call could be carried out and not recorded
                     await self._perform(self._next)
                 self._next = next(self._calls, None)
             self.position = min(self.position + 1, len(self._done))
@@ -115,7 +115,7 @@ class Stage:
         return [*map(self._unpacked, range(max(0, self.position + 1 - most), self.position)), self.reading()]
 
     def models(self, most: int = 16) -> list[JSON]:
-        """Returns the same as a model of 2020 would have it; nothing if the scene has no model."""
+        """Returns the same as a model of 2020 would show it; nothing if the scene has no model."""
         if (model := self.scene.model) is None:
             return []
         readings, ends = self.history(self.position + 1), range(1, self.position + 2)
@@ -138,7 +138,7 @@ class Stage:
         self._keep(await self._read(), [(call.actor, text) for text in told])
 
     async def _quiet(self) -> None:
-        """Wait until the broker has sent each reader all that it may; an actor waits for what it was sent."""
+        """Wait until the broker has sent each reader all that it may, and each actor has received it."""
         while any(row["waiting_for_code"] == "connection" for row in await self._teacher.subscriptions(TOPIC)):
             pass
 
@@ -168,7 +168,7 @@ def _shut(before: list[JSON], now: list[JSON]) -> list[tuple[str, str]]:
 
 
 class _AtOnce(Poller):
-    """A poller that does not rest, because nothing else uses this broker, and shows ended readers, too."""
+    """A poller without pauses, because nothing else uses this broker; it shows ended readers, too."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)

@@ -1,4 +1,4 @@
-"""All stages of a web server that many people share: few at once, none for long without a teacher, none too fast.
+"""All stages of a web server that many people share. Their number, their idle time and their speed are limited.
 
 | address | answer |
 | --- | --- |
@@ -8,7 +8,7 @@
 | `POST /stage/ID/step`, `/back` | what it shows after that |
 | `POST /stage/ID/end` | nothing: it has ended |
 
-Whatever is refused is refused in a sentence, as an HTTPException.
+Every refusal is an HTTPException with a sentence.
 """
 
 import json
@@ -108,7 +108,7 @@ class Stages:
         return await self._look(request)
 
     def _used(self, key: str) -> tuple[Stage, anyio.CancelScope]:
-        """Returns a stage that is used now, and what ends it."""
+        """Returns a stage, which counts as used now, and the scope that ends it."""
         if not (entry := self._stages.get(key)):
             raise HTTPException(404, "there is no such stage; one that nobody uses ends after a while")
         stage, life = entry
