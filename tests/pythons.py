@@ -24,7 +24,7 @@ EXAMPLES = """
 examples:
   make test-pythons                                          # everything, on all of them
   .venv/bin/python tests/pythons.py tests/broker -n 2        # a part of it
-  .venv/bin/python tests/pythons.py --only 3.12 3.13
+  .venv/bin/python tests/pythons.py --only 3.12 --only 3.13
   .venv/bin/python tests/pythons.py --quick                  # a few minutes
 
 exit codes: 0 all is well, 1 tests have failed or could not be run, 2 wrong options, 130 Ctrl-C
@@ -35,13 +35,14 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """Returns the options, and those that are pytest's."""
     parser = argparse.ArgumentParser(
         prog="tests/pythons.py",
-        usage="%(prog)s [--only VERSION ...] [--quick] [pytest's arguments ...]",
+        usage="%(prog)s [--only VERSION] [--quick] [pytest's arguments ...]",
         description=__doc__,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # what is short is pytest's
     )
     parser.add_argument(
-        "--only", nargs="+", choices=VERSIONS, metavar="VERSION", default=VERSIONS, help="only on these"
+        "--only", action="append", choices=VERSIONS, metavar="VERSION", help="only this one; may be repeated"
     )
     parser.add_argument("--quick", action="store_true", help="a part, on the newest Python but the one that runs this")
     return parser.parse_known_args(arguments)
@@ -99,8 +100,9 @@ def test(version: str, python: Path, arguments: Sequence[str], *, quick: bool) -
 def main(arguments: Sequence[str]) -> int:
     """Returns the exit code."""
     options, rest = parse(arguments)
-    found = {version: path for version in options.only if (path := find(version))}
-    missing = [version for version in options.only if version not in found]
+    asked = options.only or VERSIONS
+    found = {version: path for version in asked if (path := find(version))}
+    missing = [version for version in asked if version not in found]
     if options.quick:
         others = [version for version in found if version != THIS]
         found = {version: found[version] for version in others[-1:]}

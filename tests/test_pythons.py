@@ -68,6 +68,12 @@ def test_all_that_are_there_are_tested_and_the_others_named(run, capsys):
     assert "Python 3.12 is missing: nothing was tested there\nPython 3.14 is missing" in capsys.readouterr().out
 
 
+def test_some_of_them_can_be_asked_for_and_all_else_is_for_pytest(run):
+    arguments = ["--only", "3.12", "tests/net", "--only", "3.14", "-q", "--qui"]
+    code, tested = run(*arguments, found=pythons.VERSIONS)
+    assert (code, tested) == (0, [(version, ["tests/net", "-q", "--qui"], False) for version in ("3.12", "3.14")])
+
+
 def test_one_that_fails_fails_the_command_and_the_others_are_tested_all_the_same(run, capsys):
     code, tested = run(found={"3.11", "3.12"}, faults={"3.11"})
     assert (code, [version for version, *_ in tested]) == (1, ["3.11", "3.12"])

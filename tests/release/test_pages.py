@@ -6,11 +6,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from conversation import Conversation, broker_with
 
 from release.pages import DATE, changelog_faults, versions
 from zaichik.flight import format as recording
 from zaichik.log.segment import FORMAT
-from zaichik_protocol import PROTOCOL_VERSION
+from zaichik_protocol import DURABLE, HEARTBEAT, OWNER, PROTOCOL_VERSION, Hello
 
 pytestmark = pytest.mark.unmeasured
 
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 RELEASING = (ROOT / "docs" / "releasing.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+FEATURES = {"HEARTBEAT": HEARTBEAT, "OWNER": OWNER, "DURABLE": DURABLE}
 
 
 @pytest.mark.parametrize(
@@ -42,10 +44,16 @@ def test_the_changelog_begins_with_this_version_and_dates_all_earlier_ones():
     assert all(later > earlier for later, earlier in pairwise(numbers))
 
 
+def granted():
+    """The features that a broker grants a client that asks for all there could be."""
+    everything = Hello(1, features=2**64 - 1)
+    return Conversation(broker_with(), greeted=False).ask(everything)[0].features
+
+
 def test_the_table_of_versions_says_what_this_one_speaks():
     rows = re.findall(r"^\| (\d[\d.]*) \| (\d+) \| ([A-Z, ]+) \| (\w+) \| ([^|]+) \|$", RELEASING, re.MULTILINE)
     assert [row[0] for row in rows] == [version for version, _ in versions(CHANGELOG)]
     _, protocol, features, log_format, recordings = rows[0]
     assert (int(protocol), int(log_format)) == (PROTOCOL_VERSION, FORMAT)
-    assert features == "HEARTBEAT, OWNER, DURABLE"
+    assert sum(FEATURES[name] for name in features.split(", ")) == granted()
     assert recordings.startswith(f"writes {recording.VERSION}, ")
