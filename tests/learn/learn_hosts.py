@@ -64,9 +64,11 @@ async def tiny(source):
 async def shipped(*, clock="system"):
     """The broker of this project; a heartbeat is due so often that checks can wait for it to be missed.
 
-    In the end it waits a second, and not ten, for what a mutant never answers. With a manual clock, it has no disk.
+    Checks let a reader's messages pile up, and judge no reset of one that has read nothing for long. Eight at once on
+    busy cores may need longer than the usual ten seconds before they read, so it waits for a minute. In the end it
+    waits a second, and not ten, for what a mutant never answers. With a manual clock, it has no disk.
     """
-    settings = BrokerSettings(idle_timeout=IDLE_S, drain_timeout=1)
+    settings = BrokerSettings(idle_timeout=IDLE_S, write_timeout=60, drain_timeout=1)
     with TemporaryDirectory() as folder:
         how = {"data": Path(folder)} if clock == "system" else {"clock": ManualClock(SystemClock().now_us())}
         async with running_broker(settings=settings, **how) as broker:
