@@ -159,7 +159,7 @@ def small_buffers(monkeypatch):
     monkeypatch.setattr(s13_stuck_reader, "MARKS", 64)
 
 
-async def run(host, name, *, seeds=(0, 1, 2), pace=QUICK):
+async def run(host, name, *, seeds=(0, 1, 2), pace=SURE):
     """The result of one check."""
     return await run_check(CHECKS[name], host, seeds, pace)
 

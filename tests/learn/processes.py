@@ -41,7 +41,7 @@ subprocess.call([sys.executable, "-E", "-S", "-c", deaf])
 }
 
 
-def write(folder, name, *, start=20, stop=0.3, argument="", variable="PORT"):
+def write(folder, name, *, start=20, stop=20, argument="", variable="PORT"):
     """A folder with a learn.toml that starts this program. Returns the path of the learn.toml."""
     (folder / "server.py").write_text(PROGRAMS[name], encoding="utf-8")
     command = ", ".join(f'"{word}"' for word in [*PYTHON, "server.py", *([argument] if argument else [])])

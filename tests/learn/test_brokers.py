@@ -1,4 +1,7 @@
-"""Brokers that are right pass: the project's own everything, the tutorial's all but one check."""
+"""Brokers that are right pass: the project's own everything, the tutorial's all but one check.
+
+The loop of the tester is asyncio's in the suite; `make test-long` has trio's, too.
+"""
 
 import ast
 import subprocess
@@ -10,6 +13,7 @@ import pytest
 from learn_hosts import BY_HAND, KILLING, SURE, run, shipped, small_buffers, tiny
 from learn_mutant import LEFT_OUT_BY_TINY, TINY, Mutant
 from mutants_options import EXTENSION, MUTANTS
+from sampling import sampled
 
 from zaichik.learn import lab
 from zaichik.learn.stages import CHECKS, s09_exactly, s14_ends
@@ -20,6 +24,7 @@ pytestmark = pytest.mark.anyio
 SAYS_NO_GOAWAY = "S14.10"
 NEEDS_A_PROCESS = {"S14.5", SAYS_NO_GOAWAY, *KILLING}  # SIGTERM: test_server.py; SIGKILL: test_killed.py
 BUSY = ["S9.13", "S14.11"]  # not heavy, but they send more than all others together
+ON_BOTH = pytest.mark.parametrize("anyio_backend", sampled(["asyncio", "trio"], ["asyncio"]))
 OPTIONS = {name for name in CHECKS if name.startswith("S16.")}
 LONG_ROUNDS = 20
 AT_ONCE = 8
@@ -52,6 +57,7 @@ async def passes(host, names, *, seed):
     assert [f"{name}, seed {seeds[name]}: {it.failure or it.reason}" for name, it in bad.items()] == []
 
 
+@ON_BOTH
 async def test_the_project_s_broker_passes_every_light_check(monkeypatch):
     """Those that are busy send less here, where they are measured, and all of it in the next test."""
     monkeypatch.setattr(s09_exactly, "RALLY", 800)
@@ -69,6 +75,7 @@ async def test_the_project_s_broker_passes_the_checks_of_a_clock_that_is_moved_b
 
 
 @pytest.mark.unmeasured
+@ON_BOTH
 async def test_the_project_s_broker_passes_every_busy_check():
     async with shipped() as host:
         await passes(host, BUSY, seed=0)
@@ -83,6 +90,7 @@ async def test_the_project_s_broker_passes_every_heavy_check(monkeypatch):
 
 
 @pytest.mark.unmeasured
+@pytest.mark.long
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_broker_of_the_tutorial_passes_what_it_does_not_leave_out():
     async with tiny(TINY.read_text(encoding="utf-8")) as host:
@@ -105,7 +113,7 @@ def test_the_broker_of_the_tutorial_says_which_checks_it_does_not_pass():
 async def test_the_broker_of_the_tutorial_fails_what_it_leaves_out(name, monkeypatch):
     small_buffers(monkeypatch)
     async with tiny(TINY.read_text(encoding="utf-8")) as host:
-        result = await run(host, name, seeds=[0], pace=SURE)
+        result = await run(host, name, seeds=[0])
     assert result.outcome == "failed"
     assert name != "S13.4" or "requests were carried out" in result.failure.summary
 
@@ -128,7 +136,7 @@ def test_the_broker_of_the_tutorial_ends_for_all_when_no_descriptor_is_left(tmp_
 async def test_what_a_broker_may_leave_out_is_checked_if_it_does_not():
     text = TINY.read_text(encoding="utf-8")
     async with tiny(text) as host:
-        assert {(await run(host, name, pace=SURE)).outcome for name in OPTIONS} == {"skipped"}
+        assert {(await run(host, name)).outcome for name in OPTIONS} == {"skipped"}
     async with tiny(Mutant("", (), "", tuple(zip(EXTENSION[::2], EXTENSION[1::2], strict=True))).source()) as host:
         await passes(host, {name for mutant in MUTANTS for name in mutant.kills}, seed=0)
 

@@ -128,7 +128,7 @@ async def test_a_command_that_is_wrong_is_told_from_a_server_that_does_not_liste
 
 
 async def test_a_server_that_ignores_sigterm_is_killed_and_told(tmp_path):
-    server = await Server.start(config.read(write(tmp_path, "ignores_sigterm")))
+    server = await Server.start(config.read(write(tmp_path, "ignores_sigterm", stop=0.3)))
     assert await server.terminate() == IGNORED
     assert server.obituary() == "the server was ended by SIGKILL"
     server.close()
@@ -194,12 +194,12 @@ async def test_the_check_of_sigterm_starts_a_server_of_its_own(tmp_path, words, 
 
 
 @pytest.mark.parametrize(("command", "outcome"), [
-    ([sys.executable, "-m", "zaichik", "serve", "--port", "{port}"], "passed"),
+    ([sys.executable, "-m", "zaichik", "serve", "--port", "{port}", "--limit", "drain_timeout=60s"], "passed"),
     ([sys.executable, str(TINY), "{port}"], "failed"),
 ])  # fmt: skip
 async def test_the_check_of_goaway_finds_a_server_that_says_none(tmp_path, command, outcome):
     path = tmp_path / "learn.toml"
-    path.write_text(f"[server]\ncommand = {json.dumps(command)}\n")
+    path.write_text(f"[server]\ncommand = {json.dumps(command)}\nstop_seconds = 60\n")
     launcher = Launcher(config.read(path))
     result = await run_check(CHECKS["S14.10"], launcher, [0], Pace(patience=20))
     await launcher.stop()
