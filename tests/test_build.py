@@ -1,10 +1,11 @@
-"""Which build runs, and that it is the same one everywhere."""
+"""Which version runs, and which build; and that it is the same one everywhere."""
 
 import importlib
 import importlib.machinery
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,11 @@ from hatch_build_file import CompiledFiles, settings
 from zaichik import build
 
 ROOT = Path(__file__).parent.parent
+
+
+def test_it_is_the_version_that_is_packed():
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert pyproject["project"]["version"] == build.VERSION
 
 
 def modules():

@@ -3,7 +3,6 @@
 import secrets
 from collections import Counter, deque
 from collections.abc import Callable
-from importlib.metadata import version
 
 from zaichik.broker.clock import LAST_US, Clock, ManualClock, SystemClock
 from zaichik.broker.durable import Logs
@@ -15,6 +14,7 @@ from zaichik.broker.settings import BrokerSettings, out_of_range
 from zaichik.broker.subscription_manager import SubscriptionManager
 from zaichik.broker.topic_controller import TopicController
 from zaichik.broker.topic_registry import TopicRegistry
+from zaichik.build import VERSION
 from zaichik.explain.spans import from_now
 from zaichik.observing.describe import describe, resident_bytes
 from zaichik.observing.directory import Directory
@@ -64,7 +64,7 @@ class Broker:
     ) -> None:
         self.settings = settings or BrokerSettings()
         self.clock = self.connection_clock = clock or SystemClock()
-        self.name = f"zaichik {version('zaichik')}"
+        self.name = f"zaichik {VERSION}"
         self.boot = secrets.randbits(63) + 1
         self.registry = TopicRegistry(self.settings, logs)
         self.memory = memory or Quota(self.settings.max_client_bytes)

@@ -15,10 +15,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version
 
 import anyio
 
+from zaichik.build import VERSION
 from zaichik.client.dialer import Dialer
 from zaichik.client.errors import BrokerError, ConnectionLost, ZaichikError, name_of
 from zaichik.client.inbox import Inbox
@@ -86,7 +86,7 @@ class Connection:
         self.on_lost: Callable[[Lost], None] = lambda _: None
         self._dialer = dialer
         self._peer = str(dialer.endpoint)
-        self._name = name or f"zaichik-python {version('zaichik')}"
+        self._name = name or f"zaichik-python {VERSION}"
         self._reconnect = reconnect
         self._transport = Transport(dialer, self, timeout, reconnect, silence)
         self._requests = 0

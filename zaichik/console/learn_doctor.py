@@ -6,13 +6,13 @@ import sys
 import tempfile
 import time
 from contextlib import aclosing
-from importlib.metadata import version
 from pathlib import Path
 
 import anyio
 from rich.console import Console
 from rich.text import Text
 
+from zaichik.build import VERSION
 from zaichik.console import learn_screen
 from zaichik.console.arguments import Namespace
 from zaichik.escapes import harmless
@@ -34,7 +34,7 @@ class Wrong(str):
 async def run(arguments: Namespace, console: Console) -> int:
     """Look at everything; 0 if nothing is wrong."""
     told = {
-        "versions": f"zaichik {version('zaichik')}, Python {platform.python_version()}, {platform.system()}",
+        "versions": f"zaichik {VERSION}, Python {platform.python_version()}, {platform.system()}",
         "ports": _port(),
         "file watcher": await _watcher(),
         "clock": await _clock(),

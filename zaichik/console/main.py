@@ -12,11 +12,10 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import version
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
-from zaichik.build import build
+from zaichik.build import VERSION, build
 from zaichik.console import arguments, streams
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ def _main_parser() -> OneLineParser:
     commands = "\n".join(f"  {name:10} {summary}" for name, summary in COMMANDS.items())
     parser = OneLineParser("zaichik", DESCRIPTION, EPILOG.format(commands=commands))
     parser.usage = "zaichik [--help] [--version] COMMAND ..."
-    parser.add_argument("--version", action="version", version=f"zaichik {version('zaichik')} ({build()})")
+    parser.add_argument("--version", action="version", version=f"zaichik {VERSION} ({build()})")
     return parser
 
 

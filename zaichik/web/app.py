@@ -20,7 +20,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from zaichik.broker.clock import Clock, SystemClock
+from zaichik.build import VERSION
 from zaichik.client.endpoint import Credentials, Endpoint
 from zaichik.client.errors import Forbidden, ZaichikError
 from zaichik.escapes import harmless
@@ -142,7 +142,7 @@ class Web:
 
     async def _session(self, request: Request) -> Response:
         options = self._options
-        told: JSON = {"broker": str(options.endpoint), "write": options.can_write, "version": version("zaichik")}
+        told: JSON = {"broker": str(options.endpoint), "write": options.can_write, "version": VERSION}
         try:
             session = await self._asker(request)
         except HTTPException:
@@ -176,7 +176,7 @@ class Web:
         if self.sessions.pages() >= MOST_STREAMS:
             raise HTTPException(503, f"{MOST_STREAMS} pages are open, which is the limit; close one")
         hello = {
-            "version": version("zaichik"),
+            "version": VERSION,
             "user": session.hub.user,
             "write": self._options.can_write,
             "commands": self._commands(session).of(view.kind, view.topic),
