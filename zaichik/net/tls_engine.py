@@ -24,7 +24,9 @@ _MEANINGS = (
     (r"HANDSHAKE_FAILURE|NO_SHARED_CIPHER", "the two ends have no cipher in common, or one shows no certificate"),
     (r"ALERT_(UNKNOWN_CA|.*CERTIFICATE)", "the other end does not accept the certificate that it was shown"),
 )
-
+# All that OpenSSL says of a record since 3.2, be it none at all or one that was changed; another attempt may end
+# otherwise. A Python that is older than its OpenSSL has no name for it, but OpenSSL's words.
+_BAD_RECORD, _BAD_RECORD_WORDS = "RECORD_LAYER_FAILURE", "record layer failure"
 
 _TYPES = range(20, 25)  # values that the first byte of a record may have
 _HEADER = 5  # bytes: a type, a version, and the length of what follows
@@ -53,13 +55,15 @@ class TlsFailed(anyio.BrokenResourceError):
     @classmethod
     def from_error(cls, error: ssl.SSLError) -> "TlsFailed":
         """Returns OpenSSL's error as a sentence."""
-        reason = error.reason or type(error).__name__
+        reason = error.reason or (_BAD_RECORD if _BAD_RECORD_WORDS in str(error) else type(error).__name__)
         if isinstance(error, ssl.SSLCertVerificationError):
             text = f"the certificate of the other end is not accepted: {error.verify_message.rstrip('.')}"
             return cls(reason, text, is_hopeless=True)
         for words, meaning in _MEANINGS:
             if re.search(words, reason):
                 return cls(reason, f"{meaning} ({reason})", is_hopeless=True)
+        if reason == _BAD_RECORD:
+            return cls(reason, f"the port does not speak TLS, or what it sends is changed on the way ({reason})")
         return cls(reason, f"TLS failed: {reason}")
 
     @classmethod
