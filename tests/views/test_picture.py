@@ -99,7 +99,7 @@ def check_lane(lane, row, marks, state):
         assert {mark.text for mark in by_kind.get("in_flight", ())} <= {f"{row['in_flight']:,}"}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(taken=steps, capacity=st.integers(12, 40), zoom=st.sampled_from(ZOOMS))
 def test_every_history_is_drawn_as_it_is(taken, capacity, zoom):
     history = History(capacity=capacity, retention_ttl_ms=5000)
@@ -156,7 +156,7 @@ def large(draw):
     return made(head, end, cursors)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(state=large(), zoom=st.sampled_from(ZOOMS), width=st.sampled_from([390.0, 1200.0, 4000.0]))
 def test_a_million_messages_are_as_few_marks_as_ten(state, zoom, width):
     memory = Memory()

@@ -13,7 +13,7 @@ from test_picture import ZOOMS, large, made
 
 from zaichik.views.memory import Memory
 from zaichik.views.printable import cells
-from zaichik.views.spans import ansi, ascii_only, plain
+from zaichik.views.spans import ansi, ascii_only, fitted, line, plain
 from zaichik.views.text import lines
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -72,7 +72,7 @@ def test_the_picture_in_the_documents_is_drawn_by_this_code():
 hard = st.text(st.sampled_from("aé漢́​‮\x1b[2J\n\x9b\u2028😀🇨🇿👩‍👩‍👧\udc80\ufe0f"), max_size=60)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(state=large(), width=st.integers(1, 200), height=st.integers(1, 40), zoom=st.sampled_from(ZOOMS[:4]), text=hard)
 def test_no_line_is_wider_than_asked_and_none_obeys_a_stranger(state, width, height, zoom, text):
     rows = tuple({**row, "client": text} for row in state.readers)
@@ -99,6 +99,11 @@ def test_colours_are_those_of_the_terminal_and_signs_say_all_of_it_without_them(
             coloured = coloured.replace(f"\x1b[{part.partition('m')[0]}m", "")
         assert coloured == plain(row)
     assert codes <= {"0", "1", "2", *(str(code) for code in range(30, 38))}
+
+
+def test_a_row_of_equal_signs_changes_its_colour_once():
+    signs = line(("=", "green"), ("=", "green"), ("=", "green"), "> ", ("late", "red"), (", and later", "red"))
+    assert ansi(fitted(signs, 10)) == "\x1b[32m===\x1b[0m> \x1b[31mlate…\x1b[0m"
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])

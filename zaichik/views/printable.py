@@ -4,6 +4,8 @@ What is safe is decided in `zaichik.escapes`. Width is counted in a terminal's c
 marks that stand on the letter before. Where terminals differ, as about emoji of several parts, the most is counted.
 """
 
+from functools import lru_cache
+from itertools import accumulate
 from unicodedata import category, east_asian_width
 
 from zaichik.escapes import shown
@@ -23,12 +25,8 @@ def clipped(text: str, most: int, *, is_cut: bool = False) -> str:
     """Returns safe text clipped to `most` cells; what is cut, or `is_cut` already, ends with "…"."""
     if cells(text) + is_cut <= most:
         return text + "…" * is_cut
-    kept, room = "", most - 1
-    for char in text:
-        if (room := room - _cells(char)) < 0:
-            break
-        kept += char
-    return f"{kept}…" if most > 0 else ""
+    kept = sum(width < most for width in accumulate(map(_cells, text)))
+    return f"{text[:kept]}…" if most > 0 else ""
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
@@ -45,6 +43,7 @@ def cells(text: str) -> int:
     return sum(map(_cells, text))
 
 
+@lru_cache(maxsize=4096)  # a picture of ten thousand signs has few different ones, and is drawn ten times a second
 def _cells(char: str) -> int:
     if char == EMOJI_STYLE:
         return 1

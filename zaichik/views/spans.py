@@ -4,6 +4,7 @@ Styles are words: the names of a terminal's own colours, which follow its user's
 """
 
 from collections.abc import Iterable
+from itertools import groupby
 from typing import NamedTuple
 
 from zaichik.views.printable import cells, clipped
@@ -45,12 +46,11 @@ def ansi(spans: Line) -> str:
 
 
 def fitted(spans: Line, width: int, *, fill: bool = False) -> Line:
-    """Returns a line clipped to the width; with `fill`, it has exactly that."""
+    """Returns a line clipped to the width; with `fill`, it has exactly that. Neighbours of one style are joined."""
     kept, room = [], width
-    for span in spans:
-        text = clipped(span.text, room)
-        kept.append(Span(text, span.style))
-        room -= cells(text)
+    for style, pieces in groupby(spans, lambda span: span.style):
+        kept.append(Span(clipped(plain(pieces), room), style))
+        room -= cells(kept[-1].text)
     return (*kept, Span(" " * room)) if fill and room else tuple(kept)
 
 
