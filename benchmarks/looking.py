@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import pty
+import select
 import struct
 import subprocess
 import sys
@@ -145,25 +146,46 @@ def watch(broker: int) -> Iterator[int]:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, SIZE)
     command = [sys.executable, "-m", "zaichik", "watch", TOPIC, "--connect", f"127.0.0.1:{broker}"]
-    has_drawn = threading.Event()
-
-    def drain() -> None:
-        seen = b""
-        with suppress(OSError):
-            while data := os.read(ours, 1 << 16):
-                seen = (seen + data)[-100_000:]
-                if b"live" in seen:
-                    has_drawn.set()
-
     with tempfile.TemporaryDirectory() as name:
         log, pipes = Path(name, "log"), {"stdin": theirs, "stdout": theirs}
         with process(command, log, {"TERM": "xterm-256color"}, **pipes) as child:
             os.close(theirs)
-            threading.Thread(target=drain, daemon=True).start()
-            if not has_drawn.wait(30):
+            if not has_drawn(ours):
                 raise RuntimeError(f"zaichik watch draws nothing: {log.read_text(encoding='utf-8')}")
-            yield child.pid
+            # Not a thread that reads what is drawn: it would hold the lock of the interpreter, which our publisher and
+            # our readers need.
+            with process(["cat"], Path(os.devnull), {}, stdin=ours, stdout=subprocess.DEVNULL):
+                yield child.pid
+                child.terminate()
+                os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # as long as it draws, somebody must read
     os.close(ours)
+
+
+def has_drawn(terminal: int) -> bool:
+    """Returns whether the picture of a live topic appears on that terminal within half a minute."""
+    seen, end = b"", time.monotonic() + 30
+    with suppress(OSError):  # the program has ended
+        while b"live" not in seen and select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0]:
+            seen += os.read(terminal, 1 << 16)
+    return b"live" in seen
+
+
+def beside(part: str) -> Looker:
+    """Returns a looker that does only a part of what `zaichik watch` does: see `benchmarks/beside.py`."""
+
+    @contextmanager
+    def looking(broker: int) -> Iterator[int]:
+        command = [sys.executable, "-m", "benchmarks.beside", part, str(broker)]
+        with tempfile.TemporaryDirectory() as name:
+            log = Path(name, "log")
+            with process(command, log, {}, stdout=subprocess.PIPE, text=True) as child:
+                if not child.stdout.readline():
+                    raise RuntimeError(f"benchmarks.beside {part} did not begin: {log.read_text(encoding='utf-8')}")
+                yield child.pid
+                if child.poll() is not None:
+                    raise RuntimeError(f"benchmarks.beside {part} has ended: {log.read_text(encoding='utf-8')}")
+
+    return looking
 
 
 @contextmanager

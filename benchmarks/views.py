@@ -1,17 +1,21 @@
 """What it costs a broker to be watched: by a page in a browser, `zaichik watch`, and Prometheus.
 
-    python benchmarks/views.py --browser    # four minutes
+    python benchmarks/views.py --browser    # twelve minutes
     python benchmarks/views.py --quick      # does it work? The figures of this say nothing
-    python benchmarks/views.py --only cost  # or latency, streams
+    python benchmarks/views.py --only cost  # or latency, streams, scrapes
     python benchmarks/views.py --only cost --looker watch
 
 A fixed number of messages is published as fast as a reader gets them, and the processor time of the broker is counted:
 while it is watched, and while the watchers are stopped (SIGSTOP), in turns, at the same broker. Each ratio is the
-median of ten pairs. Pages are streams without a browser; with `--browser`, there is one.
+median of ten pairs. The broker's share of a core is measured, too, at a thousand messages a second in batches of ten:
+then it does not contend for a processor with the watchers, and what it takes more is what their requests cost. The
+share of the watching program is measured beside it. A scrape is counted by itself. Pages are streams without a browser;
+with `--browser`, there is one.
 """
 
 import argparse
 import gzip
+import math
 import random
 import re
 import shutil
@@ -31,8 +35,10 @@ from served import served  # noqa: E402
 from benchmarks import idle  # noqa: E402
 from benchmarks.access import Broker, Measure, ratio, show  # noqa: E402
 from benchmarks.busy import TOPIC, Load, processor_ns  # noqa: E402
-from benchmarks.looking import Looker, Stream, fetch, nobody, pages, scrapes, watch, web  # noqa: E402
+from benchmarks.looking import Looker, Stream, beside, fetch, nobody, pages, scrapes, watch, web  # noqa: E402
 from benchmarks.processes import paused, resumed  # noqa: E402
+from zaichik.polling import MOST_REST_SECONDS  # noqa: E402
+from zaichik_protocol import Subscribe  # noqa: E402
 
 PAIRS, QUICK_PAIRS = 10, 2
 STATIC = ROOT / "zaichik" / "web" / "static"
@@ -40,6 +46,7 @@ PAGE = f"view=topic&topic={TOPIC}&width=1200&hz=10"
 READERS = 12
 MOST_TOPICS = 9_600  # of the broker's 10,000; one client may not take all that is left
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+STEADY_S = 2.0  # of each half of a pair, at a thousand messages a second
 SETTLE_S = 0.3  # what was due while it was stopped is asked at once, and does not count
 # Who looks, how many other topics there are, and how many seconds a turn lasts: what is done once a second or less
 # often takes longer turns.
@@ -48,9 +55,13 @@ SCENARIOS: dict[str, tuple[Looker, int, float]] = {
     "one page of the topic, 10 Hz": (pages(PAGE, 1), 0, 0.7),
     "ten pages of the topic, 10 Hz": (pages(PAGE, 10), 0, 0.7),
     f"zaichik watch {TOPIC}": (watch, 0, 0.7),
+    "its requests alone, nothing is drawn": (beside("asks"), 0, 0.7),
+    "no requests, computing 5 ms ten times a second": (beside("computes"), 0, 0.7),
     "/metrics once a second, 1,000 topics": (scrapes, 999, 2.0),
     f"the page of all topics, {MOST_TOPICS:,} of them": (pages("view=topics&count=50", 1), MOST_TOPICS - 1, 2.0),
 }
+SCRAPED = ((1, 0, 0), (100, 110, 10), (1_000, 0, 0), (1_000, 1_200, 200), (MOST_TOPICS, 0, 0))  # see `scraped`
+SCRAPES, QUICK_SCRAPES = 11, 1
 LAW = """() => {
   const law = document.querySelector(".law"), now = () => performance.timeOrigin + performance.now();
   const observer = new MutationObserver(() => {
@@ -75,7 +86,10 @@ def broker() -> Iterator[Broker]:
 
 def cost(pairs: int, part: float, word: str) -> None:
     """What being watched costs the broker. Only watchers whose name has that word in it are measured."""
-    show("processor time of the broker for a message that is published and read", "looked at µs; not µs; ratio")
+    show(
+        "broker, µs of processor time a message; % of a core at 1,000/s",
+        "looked at; not; ratio; not, %; % more; itself, %",
+    )
     for name, (looker, others, seconds) in SCENARIOS.items():
         if word not in name:
             continue
@@ -86,7 +100,9 @@ def cost(pairs: int, part: float, word: str) -> None:
             count = calibrated(load, seconds * part)
             with looker(at.process.port) as group, paused(group):
                 a, b, by = ratio(pairs, looked_at(group, load, count, seconds * part), lambda: load.publish(count))  # noqa: B023
-        show(name, f"{a:.2f}; {b:.2f}; {by:.3f}")
+                with load.steady():
+                    shares = added(group, at.process.pid, pairs, STEADY_S * part)
+        show(name, f"{a:.2f}; {b:.2f}; {by:.3f}; " + "; ".join(f"{100 * each:.1f}" for each in shares))
 
 
 def calibrated(load: Load, seconds: float) -> int:
@@ -108,6 +124,18 @@ def looked_at(group: int, load: Load, count: int, seconds: float) -> Measure:
             return load.publish(count)
 
     return measure
+
+
+def added(group: int, pid: int, pairs: int, seconds: float) -> Iterator[float]:
+    """Returns parts of a core: the broker's, how much more it takes while a group goes on, and its leader's."""
+    rows = []
+    for _ in range(pairs):
+        with resumed(group):
+            time.sleep(min(SETTLE_S, seconds))
+            looked_at, itself = shares(seconds, pid, group)
+        alone = share(pid, seconds)
+        rows.append((alone, looked_at - alone, itself))
+    return map(statistics.median, zip(*rows, strict=True))
 
 
 # -- how soon it is seen -----------------------------------------------------------------------------------------------
@@ -215,9 +243,46 @@ def streams(seconds: float) -> None:
 
 def share(pid: int, seconds: float) -> float:
     """Returns which part of a core a process takes during this many seconds."""
-    before, began = processor_ns(pid), time.perf_counter()
+    return shares(seconds, pid)[0]
+
+
+def shares(seconds: float, *pids: int) -> list[float]:
+    """Returns which part of a core each of these processes takes during the same seconds."""
+    before, began = [processor_ns(pid) for pid in pids], time.perf_counter()
     time.sleep(seconds)
-    return (processor_ns(pid) - before) / 1e9 / (time.perf_counter() - began)
+    took = (time.perf_counter() - began) * 1e9
+    return [(processor_ns(pid) - was) / took for pid, was in zip(pids, before, strict=True)]
+
+
+# -- what a scrape takes -----------------------------------------------------------------------------------------------
+
+
+def scraped(times: int, part: float) -> None:
+    """What one scrape of `/metrics` takes, in the median: by the numbers of topics, subscriptions and named ones."""
+    show("a scrape: topics; subscriptions; named", "ms of the broker's processor time; ms until the answer")
+    for topics, readers, named in (tuple(math.ceil(part * number) for number in row) for row in SCRAPED):
+        with broker() as at, ExitStack() as stack:
+            port = at.process.port
+            held = [stack.enter_context(closing(idle.IdleConnection(port))) for _ in range(2)]
+            held[0].ask(idle.topics(topics))
+            for turn, connection in enumerate(held):
+                connection.ask(
+                    Subscribe(2 + number, f"topic-{number % topics}", name=f"reader-{number}" if number < named else "")
+                    for number in range(turn, readers, 2)
+                )
+            server, _ = stack.enter_context(web(port))
+            fetch(server, "/metrics")
+            used, took = zip(*(scrape(server, at.process.pid) for _ in range(times)), strict=True)
+        figures = f"{statistics.median(used):.1f}; {statistics.median(took):.0f}"
+        show(f"{topics:,}; {readers:,}; {named:,}", figures)
+
+
+def scrape(port: int, broker: int) -> tuple[float, float]:
+    """Returns ms of the broker's processor time, and ms until the answer."""
+    time.sleep(MOST_REST_SECONDS)  # a scrape that comes sooner shares the next answer
+    before, began = processor_ns(broker), time.perf_counter()
+    fetch(port, "/metrics")
+    return (processor_ns(broker) - before) / 1e6, (time.perf_counter() - began) * 1000
 
 
 def main() -> None:
@@ -225,7 +290,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a fraction of everything")
     parser.add_argument("--browser", action="store_true", help="until it is seen in a browser, too: in Chromium")
-    parser.add_argument("--only", choices=["cost", "latency", "streams"], help="one of the three parts")
+    parser.add_argument("--only", choices=["cost", "latency", "streams", "scrapes"], help="one of the four parts")
     parser.add_argument("--looker", metavar="WORD", default="", help="only those whose line has this word in it")
     options = parser.parse_args()
     pairs, part = (QUICK_PAIRS, 0.02) if options.quick else (PAIRS, 1.0)
@@ -238,6 +303,8 @@ def main() -> None:
         latency(max(5, int(120 * part)), has_browser=options.browser)
     if options.only in {None, "streams"}:
         streams(8 * part)
+    if options.only in {None, "scrapes"}:
+        scraped(QUICK_SCRAPES if options.quick else SCRAPES, part)
     print(f"took {time.monotonic() - began:.0f} s")
 
 

@@ -1,9 +1,13 @@
-"""The benchmarks run and count; how fast anything is, no test says."""
+"""The benchmarks run and count; how fast anything is, no test says.
+
+The suite runs some of them, and `make test-long` those that take long.
+"""
 
 import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -110,6 +114,7 @@ def test_quick_results_say_so(counted):
     assert "not how fast" in report.excerpt(counted)
 
 
+@pytest.mark.long
 def test_what_is_of_zaichik_alone_is_told_for_every_point(tmp_path):
     of_zaichik = ("roundtrip", "growth", "tail", "memory", "burst", "startup")
     done = benchmarks("--quick", "--peers", "zaichik", "--only", *of_zaichik, "--out", str(tmp_path))
@@ -137,6 +142,7 @@ def test_what_is_of_zaichik_alone_is_told_for_every_point(tmp_path):
         assert burst["at its peak"] > burst["before"]
 
 
+@pytest.mark.long
 def test_every_way_of_publishing_is_counted(tmp_path):
     ways = ["zaichik_bounded", "zaichik_batches"]
     done = benchmarks("--quick", "--peers", *ways, "--only", "throughput", "--out", str(tmp_path))
@@ -145,6 +151,7 @@ def test_every_way_of_publishing_is_counted(tmp_path):
     assert all(outcome.figures for outcome in outcomes(tmp_path))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto"])
 def test_a_peer_that_is_installed_is_counted_too(name, tmp_path):
     peer = peer_of(name)
@@ -164,6 +171,7 @@ def durable_benchmarks(directory, *arguments):
     return {table.name: table for table in report.load(directory / "out").tables}
 
 
+@pytest.mark.long
 def test_a_disk_is_read_and_waited_for(tmp_path):
     found = durable_benchmarks(tmp_path, "--only", "cold", "beside", "restart")
     assert all(len(table.columns()) >= 2 and not durable_table.failures(table) for table in found.values())
@@ -172,6 +180,7 @@ def test_a_disk_is_read_and_waited_for(tmp_path):
     assert "## Figures" in durable_table.excerpt(tmp_path / "out")
 
 
+@pytest.mark.long
 def test_what_survives_a_power_cut_is_counted(tmp_path):
     peer = peer_of("redis_always")
     if missing := peer.missing():
@@ -406,6 +415,7 @@ def test_a_changed_result_is_noticed(counted, tmp_path):
     assert "12,345,678" not in report.page(results)
 
 
+@pytest.mark.long
 def test_isolation_compares_an_attack_with_its_control():
     few = ("--connections", "2", "--seconds", "0.1", "--rounds", "2", "--json")
     done = run("benchmarks.isolation", "--attack", "pings", *few)
@@ -468,6 +478,7 @@ def test_a_python_without_a_broker_is_refused(program):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_memory_is_compared_with_what_is_reported_after_each_step():
     done = run("benchmarks.bound", "--step", "connections", "--step", "unread", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -522,19 +533,24 @@ def test_each_build_is_compared_with_the_best_of_the_others():
         assert found["zaichik (compiled) : the best peer"] == "4.00"
 
 
+@pytest.mark.long
 def test_the_gateway_for_the_original_is_measured():
     done = run("benchmarks.legacy", "--seconds", "0.1", "--runs", "1")
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["gateway", "without", "with", "ratio"]
 
 
+@pytest.mark.long
 def test_what_looking_costs_is_measured():
     done = run("benchmarks.views", "--quick")
     assert done.returncode == 0, done.stderr
     lines = [line.split("|")[1:3] for line in done.stdout.splitlines() if line.startswith("|")]
     found = {name.strip(): value.split("; ") for name, value in lines}
-    ratios = [name for name, figures in found.items() if len(figures) == 3][1:]
-    assert [name.split()[0] for name in ratios] == ["nobody", "one", "ten", "zaichik", "/metrics", "the"]
-    assert all(isfinite(float(found[name][-1])) for name in ratios)  # of so few messages, they can be anything
+    costs = [name for name, figures in found.items() if len(figures) == 6][1:]
+    assert [name.split()[0] for name in costs] == ["nobody", "one", "ten", "zaichik", "its", "no", "/metrics", "the"]
+    assert all(isfinite(float(figure)) for name in costs for figure in found[name])  # of so few messages, anything
+    scraped = [found[name] for name in found if re.fullmatch(r"[\d,]+; [\d,]+; [\d,]+", name)]
+    assert len(scraped) == 5
+    assert all(float(figure) > 0 for figures in scraped for figure in figures)
     whole, change = map(float, found["a whole state, KiB; a change, KiB"])
     assert 0 <= change < whole

@@ -669,7 +669,7 @@ end
 local function size_of(data, connection, from)
   local length = data:range(0, LENGTH_SIZE):le_uint()
   local most = from == "client" and connection.max_frame or 2 ^ 31  -- no broker allows more
-  if length < MIN_LENGTH then return length, ("a frame of length %d: at least 8 are needed"):format(length) end
+  if length < MIN_LENGTH then return length, ("a frame of length %d; the least is 8"):format(length) end
   if length > most then return length, ("a frame of length %.0f, %.0f at most"):format(length, most) end
   -- Bytes of something else look like a frame of any length, which is not to be waited for.
   local is_frame = data:len() < MIN_LENGTH or FRAMES[data:range(4, 1):uint()] and data:range(6, 2):uint() == 0
