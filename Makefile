@@ -5,19 +5,21 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo pictures test test-cluster test-compiled test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs bench bench-durable bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
+.PHONY: help demo pictures test coverage test-long test-cluster test-compiled test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs bench bench-durable bench-others bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo              watch a broker at work: echo, retention, compaction, lag, a restart, a year of real flights"
-	@echo "make test              lint, format check, types, tests, coverage"
+	@echo "make test              lint, format check, types, tests"
 	@echo "make check             the fast half of it: lint, format check, types"
 	@echo "make .venv/.installed-EXTRA  install an extra: access, flights, learn, record, spark, speed, stats, web"
 	@echo "make .venv/.java       install Spark, and a Java where there is none"
 	@echo "make clean             remove the virtual environment and all caches"
 	@echo
 	@echo "More tests:"
+	@echo "make coverage          five minutes: branch coverage of the tests on asyncio, and whether it is within its limits"
+	@echo "make test-long         five minutes: more of what shorter tests show: planted bugs, simulated worlds, benchmarks"
 	@echo "make test-cluster      Spark in processes of its own: zaichik stats on a cluster of three and on S3, and the whole demo"
 	@echo "make test-compiled     ten minutes: the tests once more, on zaichik compiled by mypyc; needs a C compiler"
 	@echo "make test-pythons      a quarter of an hour each: the tests on every Python from 3.11 to 3.14 that is installed"
@@ -38,6 +40,7 @@ help:
 	@echo "make bench             half an hour: side by side with the brokers installed here, into benchmarks/results"
 	@echo "                       (less of it: .venv/bin/python -m benchmarks --help)"
 	@echo "make bench-durable     a quarter of an hour: durable topics beside other brokers' files, into benchmarks/results/durable"
+	@echo "make bench-others      forty minutes: what attacks, faults, access, views, recording and old clients cost"
 	@echo "make bench-spark       topics and windows in Spark, beside Parquet, DuckDB and Polars"
 
 # A stamp file per extra: reinstalled only when pyproject.toml changed.
@@ -80,8 +83,17 @@ check: $(VENV)/.installed-dev
 test: export PYTHONDONTWRITEBYTECODE :=
 # How many processes there are is told by tests/conftest.py.
 test: check $(VENV)/.java
+	$(BIN)/python -m pytest --numprocesses=auto
+
+# Being measured makes Python twice as slow, so tests that run again what others have run are left out: on the second
+# backend, in programs that do what was done in the tests' own process, with bugs that were planted. Those of hypothesis
+# are, too, because what is covered must not depend on chance, and so is all that `make test` leaves out.
+MEASURED := not unmeasured and not hypothesis and not long and not cluster and not soak and not full
+
+coverage: export PYTHONDONTWRITEBYTECODE :=
+coverage: $(VENV)/.installed-dev $(VENV)/.java
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest --numprocesses=auto
+	$(BIN)/coverage run -m pytest --numprocesses=auto -m '$(MEASURED)'
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tests/coverage_limits.py
 
@@ -91,6 +103,10 @@ test-pythons: $(VENV)/.installed-test
 # A part of the suite on the newest Python but this one, if there is one.
 test-other-python: $(VENV)/.installed-test
 	$(BIN)/python tests/pythons.py --quick
+
+test-long: export PYTHONDONTWRITEBYTECODE :=
+test-long: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest --numprocesses=auto -m long
 
 test-cluster: $(VENV)/.installed-dev $(VENV)/.java
 	$(BIN)/python -m pytest -m cluster tests/spark tests/console
@@ -132,6 +148,17 @@ bench: $(VENV)/.installed-bench
 bench-durable: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.durable --out benchmarks/results/durable
 
+# Figures that are printed, and copied by hand. Not here: benchmarks.cpu, bench-spark, and the start with 10 GB.
+bench-others: $(VENV)/.installed-dev $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/access.py
+	$(BIN)/python benchmarks/views.py --browser
+	$(BIN)/python benchmarks/flight.py
+	$(BIN)/python benchmarks/explain.py
+	$(BIN)/python benchmarks/legacy.py
+	$(BIN)/python benchmarks/reliability.py --runs 3 --only connections descriptors drain cuts
+	$(BIN)/python -m benchmarks.isolation --rounds 3
+	$(BIN)/python -m benchmarks.bound
+
 bench-spark: $(VENV)/.installed-bench $(VENV)/.java
 	$(BIN)/python benchmarks/spark.py
 
@@ -148,7 +175,7 @@ simulate: $(VENV)/.installed-dev
 # All planted bugs, of which the suite has a sample; and what the short tests of tests/chaos do for a second, for minutes.
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/broker/test_planted_bugs.py -m "soak or not soak"
-	$(BIN)/python -m pytest tests/chaos tests/test_examples.py -m soak
+	$(BIN)/python -m pytest tests/chaos tests/explain tests/log tests/repair tests/test_examples.py -m soak
 
 # Half an hour, both cores: what the short tests of tests/learn do once and quickly, again and again.
 soak-learn: $(VENV)/.installed-dev

@@ -6,12 +6,14 @@ An import counts as one line however the formatter breaks it: a longer list of n
 import ast
 import io
 import tokenize
+from functools import cache
 from pathlib import Path
 
 _NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
-def code_lines(path: Path) -> set[int]:
+@cache
+def code_lines(path: Path) -> frozenset[int]:
     """The numbers of the lines that are code."""
     source = path.read_text(encoding="utf-8")
     lines: set[int] = set()
@@ -29,7 +31,7 @@ def code_lines(path: Path) -> set[int]:
                 lines.difference_update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
         elif isinstance(node, ast.ImportFrom):
             lines.difference_update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))
-    return lines
+    return frozenset(lines)
 
 
 def functions(path: Path) -> list[tuple[str, int]]:

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build" / "compiled"
 TREE, ENVIRONMENT = BUILD / "tree", BUILD / "venv"
 PYTHON = ENVIRONMENT / "bin" / "python"
+MARKED = "not cluster and not soak and not full"  # includes `long`
 PACKAGES = {"zaichik": TREE / "zaichik", "zaichik_protocol": TREE / "protocol" / "zaichik_protocol"}
 
 
@@ -68,7 +69,7 @@ def main(arguments: list[str]) -> int:
         print(f"SKIPPED: nothing was compiled and nothing was tested, for want of {needs}", file=sys.stderr)
         return 0
     build()
-    command = [str(PYTHON), "-m", "pytest", "--compiled", "--numprocesses=auto", *arguments]
+    command = [str(PYTHON), "-m", "pytest", "--compiled", "--numprocesses=auto", "-m", MARKED, *arguments]
     return subprocess.run(command, cwd=TREE, check=False).returncode
 
 

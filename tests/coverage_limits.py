@@ -1,4 +1,4 @@
-"""Holds branch coverage against the project's limits; `make test` runs it after the tests.
+"""Holds branch coverage against the project's limits; `make coverage` runs it after the tests.
 
 One limit for the whole would let a well-tested codec pay for an untested command line.
 """

@@ -18,6 +18,7 @@ BUILD = ROOT / "build" / "pythons"
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
 QUICK = ("tests/broker", "tests/client", "tests/net", "tests/protocol", "tests/serving")
+MARKED = "not cluster and not soak and not full"  # includes `long`
 INTERRUPTED = 130  # the exit code after Ctrl-C
 WHICH = "import sys; print(f'{sys.version_info.major}.{sys.version_info.minor}')"
 EXAMPLES = """
@@ -92,7 +93,8 @@ def test(version: str, python: Path, arguments: Sequence[str], *, quick: bool) -
     except subprocess.CalledProcessError as error:
         return f"could not be prepared: {error}"
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = [str(inside), "-m", "pytest", "--numprocesses=auto", *arguments]
+    which = [] if quick else ["-m", MARKED]
+    command = [str(inside), "-m", "pytest", "--numprocesses=auto", *which, *arguments]
     code = subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode
     return f"failed, with exit code {code}" if code else ""
 

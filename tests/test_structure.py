@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,14 +30,17 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.py"))
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> list[str]:
+    names: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
+            names.append(node.module or "")
             if node.module == "zaichik":  # what is imported from there may be a folder
-                yield from (f"zaichik.{alias.name}" for alias in node.names)
+                names += (f"zaichik.{alias.name}" for alias in node.names)
+    return names
 
 
 def packages(path: Path) -> set[str]:
@@ -100,6 +103,7 @@ WITHOUT_IO = {
     "bisect",
     "collections",
     "dataclasses",
+    "functools",
     "itertools",
     "math",
     "operator",
@@ -228,3 +232,16 @@ def test_every_rule_is_named_by_a_test():
         prefix, _, number = first.partition("-")
         named |= {f"{prefix}-{n}" for n in range(int(number), int(last) + 1)}
     assert built - named == set()
+
+
+def test_no_mark_is_forgotten_where_tests_are_chosen():
+    """What the suite leaves out; what counts for coverage; what runs on other Pythons and compiled."""
+    *_, suite = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"][
+        "addopts"
+    ]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"MEASURED := not unmeasured and not hypothesis and {suite}\n" in makefile
+    assert suite.startswith("not long and ")
+    for name in ("compiled.py", "pythons.py"):
+        text = (ROOT / "tests" / name).read_text(encoding="utf-8")
+        assert f'MARKED = "{suite.removeprefix("not long and ")}"' in text
