@@ -12,6 +12,7 @@ from embedded import START_US, embedded_broker
 import zaichik
 from zaichik import blocking
 from zaichik.client import questions
+from zaichik.client.dialer import Dialer
 from zaichik_protocol import (
     HEARTBEAT,
     NEED_DATA,
@@ -352,11 +353,12 @@ def peer(answers):
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9, b"", None])
-def test_a_peer_that_is_not_a_broker(answer):
+def test_a_peer_that_is_not_a_broker(monkeypatch, answer):
+    monkeypatch.setattr(Dialer, "greeting_seconds", lambda *_: 1)
     with (
         peer({Hello: lambda _: answer}) as server,
         pytest.raises(zaichik.ConnectFailed, match="does not answer as a zaichik broker"),
-        blocking.connect(port=server.port, timeout=1),
+        blocking.connect(port=server.port, timeout=60),
     ):
         pass
 
@@ -413,11 +415,12 @@ def test_a_broker_that_answers_is_waited_for(timeout):
 
     def subscribed(frame):
         asked.append(frame)
+        pings.clear()
         return Subscribed(frame.id, 1, 0, 0, 0)
 
     def pong(frame):
         pings.append(frame)
-        news = encode(Messages(asked[0].id, 0, START_US, numbered(1))) if len(pings) == 3 else b""
+        news = encode(Messages(asked[0].id, 0, START_US, numbered(1))) if asked and len(pings) == 3 else b""
         return encode(Pong(frame.id, frame.value)) + news
 
     with (

@@ -30,6 +30,8 @@ class Calls:
 def counted():
     """Counts the calls made inside the block."""
     calls = Calls()
+    gc.collect()
+    gc.disable()  # who wants to be told of a collection would be counted
 
     def note(frame, event, _):
         calls.number += event == "call"
@@ -39,6 +41,7 @@ def counted():
         yield calls
     finally:
         sys.setprofile(None)
+        gc.enable()
         calls.number -= 1  # the end of this block
 
 

@@ -262,7 +262,6 @@ def run_model(runs, first=0, machine=BrokerBesideModel):
                 max_examples=EXAMPLES,
                 stateful_step_count=50,
                 database=None,
-                deadline=None,
                 phases=[Phase.generate],
                 suppress_health_check=list(HealthCheck),
                 report_multiple_bugs=False,

@@ -2,7 +2,7 @@
 
 import pytest
 from conversation import Conversation, batch, broker_with
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zaichik.broker.settings import MIB, BrokerSettings, TopicSettings
@@ -214,7 +214,6 @@ def test_compaction_has_not_begun_when_a_batch_is_refused():
     assert (stored.stored, stored.compacted) == (1, 0)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["publish", "turn", "commit"]), st.integers(1, 6)), max_size=80))
 def test_live_readers_lose_nothing_whatever_the_order(steps):
     client = Conversation(broker_with())

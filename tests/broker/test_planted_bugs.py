@@ -4,10 +4,14 @@ Those of the core by the model, which knows nothing of them; all others by the t
 suite there is a sample; `make soak` plants all.
 """
 
+import re
+from pathlib import Path
+
 import pytest
 from planted_durable_slips import DURABLE_SLIPS
 from planted_promises import BUGS
 from planted_slips import ROOT, SLIPS
+from sampling import sampled
 from test_model import run_model
 
 pytestmark = pytest.mark.usefixtures("patchable")
@@ -26,15 +30,11 @@ SAMPLE_OF_SLIPS = [
     "no checksum begins with the salt",
 ]
 ALL_SLIPS = [*SLIPS, *DURABLE_SLIPS]
-
-
-def sampled(names, sample):
-    """The names, those that are not in the sample for `make soak` only."""
-    return [name if name in sample else pytest.param(name, marks=pytest.mark.soak) for name in names]
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize("name", sampled(BUGS, SAMPLE))
+@pytest.mark.parametrize("name", sampled(BUGS, SAMPLE, rest=pytest.mark.soak))
 def test_every_planted_bug_is_caught_by_the_model(name, monkeypatch):
     BUGS[name](monkeypatch)
     with pytest.raises((AssertionError, KeyError)):
@@ -42,7 +42,7 @@ def test_every_planted_bug_is_caught_by_the_model(name, monkeypatch):
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize("name", sampled([slip.name for slip in ALL_SLIPS], SAMPLE_OF_SLIPS))
+@pytest.mark.parametrize("name", sampled([slip.name for slip in ALL_SLIPS], SAMPLE_OF_SLIPS, rest=pytest.mark.soak))
 def test_every_slip_is_caught_by_its_test(name, tmp_path):
     (slip,) = (slip for slip in ALL_SLIPS if slip.name == name)
     code, output = slip.find(tmp_path)
@@ -53,3 +53,10 @@ def test_every_slip_is_caught_by_its_test(name, tmp_path):
 def test_every_slip_can_still_be_made(slip):
     """Only `make soak` makes all of them."""
     assert (ROOT / slip.file).read_text(encoding="utf-8").count(slip.right) == 1
+
+
+def test_the_document_says_how_many():
+    told = r"(\d+) bugs are planted one at a time: (\d+) in the core,[^.]+, and (\d+) that a named\s+test catches"
+    found = re.search(told, PAGE.read_text(encoding="utf-8"))
+    counts = len(BUGS), len(ALL_SLIPS)
+    assert [int(number) for number in found.groups()] == [sum(counts), *counts]

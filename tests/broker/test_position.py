@@ -2,7 +2,7 @@
 
 import pytest
 from conversation import Conversation, batch, broker_with
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zaichik.sharing import prices
@@ -185,7 +185,6 @@ def test_a_connection_may_take_over_from_itself(broker):
     assert [frame.id for frame in client.heard()] == [2]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["publish", "join", "leave", "hear", "commit"]), st.integers(1, 6)), max_size=60)
 )

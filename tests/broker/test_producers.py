@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from conversation import Conversation, batch, broker_with
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zaichik.broker.producers import REMEMBERED
@@ -98,7 +98,6 @@ def test_a_temporary_refusal_keeps_its_number(client):
     assert not answer(client, numbered(1)).duplicate
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-1, 3), st.booleans()), max_size=60))
 def test_every_batch_is_stored_once_in_its_place_whatever_the_order(steps):
     """Some come too early, some again, and some while there is no room for them."""

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 from conversation import batch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import zaichik_protocol.batch
@@ -248,7 +248,6 @@ def test_lag_between_all_frames_keeps_nothing_that_credit_allows():
     assert reading.subscription.delivered == reading.subscription.in_flight == 400
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([0, 0, 0, 0, 1, 7, 50])),

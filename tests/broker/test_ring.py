@@ -5,7 +5,7 @@ import sys
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zaichik.broker.ring import BroadcastRing
@@ -187,7 +187,6 @@ def test_a_waiter_that_stopped_waiting_is_not_woken():
     ring.append(batch(), 1)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(0, 40), st.integers(0, 9)), max_size=60),
     st.integers(5, 12),

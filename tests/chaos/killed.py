@@ -5,8 +5,9 @@ The clients are what `zaichik.connect` gives: they come back by themselves. Nobo
 
 import random
 import signal
+import socket
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import anyio
@@ -19,6 +20,14 @@ from zaichik.audit import audit
 WRITERS, BATCH, KEYS = 3, 10, 20
 WINDOW_SECONDS = 1.0
 SMALL = {"log_bytes": 1 << 30, "segment_bytes": 64 * 1024}  # so that there are many files
+
+
+def _kept_port(chance: random.Random) -> int:
+    """A free port below those that the system hands out: after a kill, it is still free."""
+    while True:
+        port = chance.randrange(20_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Offsets:
@@ -66,8 +75,8 @@ class Killed:
 
     def start(self) -> None:
         """Start the broker, at the place where it was."""
-        place = [] if self._broker is None else ["--port", str(self.port)]
-        self._broker = self._stack.enter_context(served("--data", str(self._folder), *place))
+        port = _kept_port(self._random) if self._broker is None else self.port
+        self._broker = self._stack.enter_context(served("--data", str(self._folder), "--port", str(port)))
 
     def kill(self) -> None:
         """End it without a word."""

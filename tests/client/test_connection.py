@@ -102,15 +102,16 @@ async def test_an_address_that_does_not_accept_in_time_is_no_broker(monkeypatch)
             pass
 
 
-async def test_no_answer_to_hello_in_time_is_no_broker():
+async def test_no_answer_to_hello_in_time_is_no_broker(monkeypatch):
+    monkeypatch.setattr(Dialer, "greeting_seconds", lambda *_: 1)
     async with fake_broker({Hello: silent}) as broker:
         with pytest.raises(zaichik.ConnectFailed, match="does not answer as a zaichik broker"):
-            async with zaichik.connect(port=broker.port, timeout=1):
+            async with zaichik.connect(port=broker.port, timeout=GUARD):
                 pass
 
 
 async def test_the_timeout_is_for_connecting_and_greeting_together(monkeypatch):
-    connect, fail_after, began, given = SocketStream.connect, anyio.fail_after, anyio.current_time(), []
+    connect, fail_after, given = SocketStream.connect, anyio.fail_after, []
 
     async def takes_20_seconds(*address):
         monkeypatch.setattr(anyio, "current_time", lambda: began + 20)
@@ -123,6 +124,7 @@ async def test_the_timeout_is_for_connecting_and_greeting_together(monkeypatch):
     async with fake_broker() as broker:
         monkeypatch.setattr(SocketStream, "connect", takes_20_seconds)
         monkeypatch.setattr(anyio, "fail_after", recorded)
+        began = anyio.current_time()
         async with zaichik.connect(port=broker.port, timeout=30):
             pass
     assert given == [30, pytest.approx(10, abs=1)]
@@ -616,8 +618,9 @@ async def test_a_task_that_still_waits_when_the_block_ends_fails():
             await client.ping()
 
 
-async def test_a_cancelled_block_still_lets_the_broker_finish():
+async def test_a_cancelled_block_still_lets_the_broker_finish(monkeypatch):
     """CLO-1: also what was only just sent is carried out."""
+    monkeypatch.setattr(connection_module, "CLOSE_SECONDS", GUARD)
     async with real_broker() as broker:
         with anyio.CancelScope() as scope:
             async with zaichik.connect(port=broker.port) as client, anyio.create_task_group() as tasks:

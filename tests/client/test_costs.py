@@ -182,14 +182,18 @@ def assert_at_most(meter, calls, **system_calls):
 
 
 @contextmanager
-def growth():
-    """A list that gets the number of objects that exist since and that the garbage collector has to look at."""
+def objects():
+    """A function that counts the objects the garbage collector has to look at. It looks at none meanwhile.
+
+    A collection forgets empty dicts, which would count when they are replaced; and a task that waits for the event loop
+    holds on to something else than one that waits for a reply. So counts are compared only if the client has done the
+    same thing just before each; and not to the last object, since threads that Spark's tests have left in this process
+    make some now and then.
+    """
     gc.collect()
     gc.disable()
     try:
-        counts, before = [], len(gc.get_objects())
-        yield counts
-        counts.append(len(gc.get_objects()) - before - 1)  # without the list
+        yield lambda: len(gc.get_objects())
     finally:
         gc.enable()
 
@@ -257,12 +261,13 @@ async def test_a_stream_takes_one_call_for_a_message_and_48_for_a_batch(monkeypa
 
 async def test_publishing_leaves_nothing_for_the_garbage_collector(monkeypatch):
     async with metered(monkeypatch) as (_, _, client):
-        for _ in range(10):
+        with objects() as count:
             await client.publish("t", b"x")
-        with growth() as objects:
-            for _ in range(100):
+            before = count()
+            for _ in range(1000):
                 await client.publish("t", b"x")
-    assert objects[0] <= 0
+            after = count()
+    assert after - before < 10
 
 
 async def test_a_batch_is_sent_without_a_copy_of_it(monkeypatch):
@@ -331,14 +336,18 @@ async def test_a_frame_that_waits_is_few_objects_and_a_message_is_one(monkeypatc
         raw.deliver(messages(0, b"x"))
         await anext(subscription)
         pieces = subscription.pieces()
-        with growth() as waiting:
+        with objects() as count:
+            await client.publish("t", b"x")
+            before = count()
             raw.deliver(*(messages(base, *[b"x"] * 500) for base in range(1, 5001, 500)))
             await client.publish("t", b"x")  # the reply comes after them
-        assert waiting[0] <= 10 * 2 + 5
-        with growth() as taken:
+            waiting = count()
             kept = [await anext(pieces) for _ in range(10)]
+            await client.publish("t", b"x")
+            taken = count()
+        assert waiting - before <= 10 * 2 + 5
         assert sum(map(len, kept)) == 5000
-        assert taken[0] <= 5000 + 2 * 10
+        assert taken - before <= 5000 + 3 * 10
 
 
 async def test_a_large_message_is_there_twice_at_most(monkeypatch):

@@ -1,18 +1,12 @@
-from functools import partial
-
 import anyio
 import pytest
 from brokers import HANG_UP, fake_broker, fake_client, real_client
 
 import zaichik
 from zaichik.client.producer import WINDOW
-from zaichik_protocol import FOREVER, Error, ErrorCode, Publish, Published
+from zaichik_protocol import Error, ErrorCode, Publish, Published
 
 pytestmark = pytest.mark.anyio
-
-
-# Without retention a sweep, once a second, frees what nobody waits for, also between two requests of a test.
-keeping_client = partial(real_client, topic=zaichik.TopicSettings(retention_ttl_ms=FOREVER))
 
 
 class Own(Exception):
@@ -42,7 +36,7 @@ async def all_of(client, topic, **options):
 
 async def test_everything_sent_is_stored_in_order_when_the_block_ends():
     """PUB-1."""
-    async with keeping_client() as client:
+    async with real_client() as client:
         async with client.producer("t") as producer:
             for number in range(5000):
                 await producer.send(b"%d" % number, key=str(number % 7))
@@ -232,7 +226,7 @@ async def test_keys_count_as_bytes():
 
 
 async def test_a_message_larger_than_max_bytes_is_sent_alone():
-    async with keeping_client() as client:
+    async with real_client() as client:
         async with client.producer("t", max_bytes=10) as producer:
             for payload in (b"a", b"x" * 1000, b"b"):
                 await producer.send(payload)
@@ -240,7 +234,7 @@ async def test_a_message_larger_than_max_bytes_is_sent_alone():
 
 
 async def test_batches_are_never_larger_than_the_broker_accepts():
-    async with keeping_client(max_batch=10, max_message=1000) as client:
+    async with real_client(max_batch=10, max_message=1000) as client:
         async with client.producer("t", max_batch=10**6, max_bytes=2**30) as producer:
             for number in range(100):
                 await producer.send(b"%0300d" % number)
@@ -250,7 +244,7 @@ async def test_batches_are_never_larger_than_the_broker_accepts():
 
 
 async def test_a_producer_of_many_tasks_keeps_the_order_of_each():
-    async with keeping_client() as client:
+    async with real_client() as client:
         async with client.producer("t", max_batch=7) as producer, anyio.create_task_group() as tasks:
 
             async def send(name):
@@ -266,7 +260,7 @@ async def test_a_producer_of_many_tasks_keeps_the_order_of_each():
 
 async def test_compacted_messages_are_counted():
     """COM-2."""
-    async with keeping_client() as client:
+    async with real_client() as client:
         await client.create_topic("t", compaction_window="forever")
         async with client.producer("t", max_batch=10) as producer:
             for number in range(100):
@@ -277,7 +271,7 @@ async def test_compacted_messages_are_counted():
 @pytest.mark.parametrize("settings", [{"capacity": 7}, {"capacity": 1}, {"max_bytes": 100}])
 async def test_a_batch_too_large_for_the_ring_goes_in_pieces_in_order(settings):
     """RET-6: the client splits."""
-    async with keeping_client() as client:
+    async with real_client() as client:
         await client.create_topic("t", **settings)
         async with client.subscribe("t", start="latest", events=True) as subscription:
             async with client.producer("t") as producer:
@@ -314,7 +308,7 @@ async def test_pieces_come_in_order_and_later_batches_are_small_from_the_start()
 
 
 async def test_one_message_too_large_for_the_broker_is_refused_by_send_itself():
-    async with keeping_client(max_message=1000) as client:
+    async with real_client(max_message=1000) as client:
         async with client.producer("t") as producer:
             for _ in range(2):
                 with pytest.raises(zaichik.MessageTooLarge):
@@ -324,7 +318,7 @@ async def test_one_message_too_large_for_the_broker_is_refused_by_send_itself():
 
 
 async def test_one_message_too_large_for_the_ring_is_a_failure():
-    async with keeping_client() as client:
+    async with real_client() as client:
         await client.create_topic("t", max_bytes=100)
         with pytest.raises(zaichik.BatchTooLarge):
             async with client.producer("t") as producer:
@@ -336,7 +330,7 @@ async def test_one_message_too_large_for_the_ring_is_a_failure():
 
 async def test_flush_returns_when_all_is_stored():
     """PUB-1."""
-    async with keeping_client() as client, client.producer("t") as producer:
+    async with real_client() as client, client.producer("t") as producer:
         for _ in range(100):
             await producer.send(b"a")
         await producer.flush()
@@ -381,7 +375,7 @@ async def test_flush_does_not_wait_for_what_is_sent_after_it():
 
 
 async def test_messages_sent_before_the_block_failed_are_stored():
-    async with keeping_client() as client:
+    async with real_client() as client:
 
         async def block():
             async with client.producer("t", max_batch=3) as producer:
@@ -481,7 +475,7 @@ async def test_a_lost_connection_ends_a_producer():
     ("topic", "payload", "kind"), [("t", 5.5, TypeError), ("t", "text", TypeError), ("x" * 70_000, b"", ValueError)]
 )
 async def test_an_unsendable_message_is_raised_unwrapped(topic, payload, kind):
-    async with keeping_client() as client:
+    async with real_client() as client:
         with pytest.raises(kind):
             async with client.producer(topic) as producer:
                 await producer.send(payload)
@@ -489,6 +483,6 @@ async def test_an_unsendable_message_is_raised_unwrapped(topic, payload, kind):
 
 async def test_an_empty_key_is_refused_by_send_itself():
     """COM-5."""
-    async with keeping_client() as client, client.producer("t") as producer:
+    async with real_client() as client, client.producer("t") as producer:
         with pytest.raises(ValueError, match="empty key"):
             await producer.send(b"", key="")

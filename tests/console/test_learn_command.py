@@ -388,6 +388,7 @@ def test_watch_goes_on_only_when_it_is_told_to(typing, folder):
     assert (known["stage"], known["hints"]) == (1, {"S1.1": 2})
 
 
+@pytest.mark.long
 def test_watch_says_at_the_last_stage_that_you_are_done(typing, folder):
     command = json.dumps([sys.executable, "-m", "zaichik", "serve", "--port", "{port}"])
     (folder / "learn.toml").write_text(f"[server]\ncommand = {command}\n", encoding="utf-8")

@@ -112,14 +112,14 @@ main({!r})
 @pytest.mark.parametrize(
     ("owner", "function", "when", "appeared"),
     [
-        ("recording._File", "__init__", "before", 20),
-        ("recording._File", "__init__", "after", 20),
-        ("pyarrow.parquet.ParquetWriter", "write_batch", "before", 0),
+        pytest.param("recording._File", "__init__", "before", 20, marks=pytest.mark.long),
+        pytest.param("recording._File", "__init__", "after", 20, marks=pytest.mark.long),
+        pytest.param("pyarrow.parquet.ParquetWriter", "write_batch", "before", 0, marks=pytest.mark.long),
         ("pyarrow.parquet.ParquetWriter", "write_batch", "after", 0),
-        ("pyarrow.parquet.ParquetWriter", "close", "before", 20),
-        ("pyarrow.parquet.ParquetWriter", "close", "after", 20),
+        pytest.param("pyarrow.parquet.ParquetWriter", "close", "before", 20, marks=pytest.mark.long),
+        pytest.param("pyarrow.parquet.ParquetWriter", "close", "after", 20, marks=pytest.mark.long),
         ("os", "fsync", "after", 20),
-        ("pathlib.Path", "replace", "before", 20),
+        pytest.param("pathlib.Path", "replace", "before", 20, marks=pytest.mark.long),
         ("pathlib.Path", "replace", "after", 40),
     ],
 )

@@ -69,6 +69,7 @@ def test_a_limit_that_was_set_is_enforced(start, zaichik):
         for _ in range(2):
             assert process.stderr.readline().endswith(" connected\n")
         third = zaichik("publish", "t", "x", "--reconnect", "0", "--connect", f"127.0.0.1:{told['port']}")
+        assert any(" disconnected: " in line for line in process.stderr)  # it had the place of an operator meanwhile
         operator = zaichik("topics", "--connect", f"127.0.0.1:{told['port']}")
     assert third.code == 1
     assert "the broker is full" in third.err
@@ -231,9 +232,11 @@ def test_a_log_in_json_is_one_object_a_line(start, zaichik):
     process = start("serve", "--port", "0", "--host", "0.0.0.0", "--insecure", "--json", "--log-format", "json")  # noqa: S104
     at = f"127.0.0.1:{ready(process)['port']}"
     assert zaichik("publish", "a\u202eb", "x", "--connect", at).code == 0
+    text = "".join(process.stderr.readline() for _ in range(4))  # it may notice later that the client has gone
     assert zaichik("delete", "a\u202eb", "--connect", at).code == 0
+    text += "".join(process.stderr.readline() for _ in range(3))
     process.terminate()
-    text = process.stderr.read()
+    text += process.stderr.read()
     assert "\u202e" not in text
     lines = [json.loads(line) for line in text.splitlines()]
     events = [(line["event"], line.get("topic"), line.get("reason")) for line in lines]

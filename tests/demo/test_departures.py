@@ -15,6 +15,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from sampling import sampled
 
 from zaichik import ManualClock, connect, running_broker
 from zaichik.broker.settings import TopicSettings
@@ -39,6 +40,7 @@ def test_nothing_is_missing(year):
     assert len({departure.tail for departure in year} - {None}) == 4_043
 
 
+@pytest.mark.long
 @pytest.mark.unmeasured
 def test_they_come_in_the_order_of_the_timetable_and_the_file(year):
     """Sorted by the minute scheduled; within a minute, as they stand in the file."""
@@ -114,6 +116,7 @@ def must_be_stored(flights, window_us):
 
 @pytest.mark.unmeasured  # client and broker have tests of their own
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", sampled(["asyncio", "trio"], ["asyncio"]))
 async def test_two_weeks_go_through_the_broker_as_expected(year):
     """Stored are exactly the departures that a direct reading of the rule keeps, in order, each at its own minute."""
     weeks = [departure for departure in year if departure.scheduled < datetime(2013, 1, 14, tzinfo=UTC)]
@@ -135,6 +138,7 @@ async def test_two_weeks_go_through_the_broker_as_expected(year):
     assert (state["stored"], state["compacted"], dropped) == (len(kept), len(weeks) - len(kept), len(weeks) - len(kept))
 
 
+@pytest.mark.long
 @pytest.mark.unmeasured  # a topic has tests of its own
 def test_the_brokers_account_of_the_year_is_the_one_in_the_documents(year):
     """Of the demo, which takes half a minute for it, because of 127,328 round trips; here is only the topic."""

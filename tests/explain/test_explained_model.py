@@ -3,6 +3,7 @@
 import pytest
 from explaining_model import Explaining
 from planted_explanations import WRONG
+from sampling import sampled
 from test_model import run_model
 
 
@@ -16,9 +17,7 @@ SAMPLE = ["a_change_of_cause_is_overlooked", "what_was_skipped_was_delivered", "
 
 @pytest.mark.unmeasured
 @pytest.mark.usefixtures("patchable")
-@pytest.mark.parametrize(
-    "name", [name if name in SAMPLE else pytest.param(name, marks=pytest.mark.soak) for name in WRONG]
-)
+@pytest.mark.parametrize("name", sampled(WRONG, SAMPLE, rest=pytest.mark.soak))
 def test_a_wrong_explanation_is_found(name, monkeypatch):
     WRONG[name](monkeypatch)
     with pytest.raises((AssertionError, KeyError)):

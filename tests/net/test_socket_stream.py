@@ -429,11 +429,13 @@ async def test_a_host_without_addresses_is_an_os_error(monkeypatch):
 
 
 async def test_of_several_addresses_the_first_that_answers(monkeypatch, no_leak):
-    with socket.create_server(("127.0.0.2", 0)) as server:
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # whoever connects is refused, and nobody else can listen there
+        port = deaf.getsockname()[1]
         resolve_to(monkeypatch, "127.0.0.1", "127.0.0.2", "127.0.0.3")
-        port = server.getsockname()[1]
-        async with await SocketStream.connect("many", port) as stream:
-            assert stream.extra(SocketAttribute.remote_address) == ("127.0.0.2", port)
+        with socket.create_server(("127.0.0.2", port)):
+            async with await SocketStream.connect("many", port) as stream:
+                assert stream.extra(SocketAttribute.remote_address) == ("127.0.0.2", port)
 
 
 async def test_an_address_of_an_unsupported_family_is_skipped(monkeypatch, no_leak):

@@ -32,7 +32,7 @@ ALL_FRAMES = REQUESTS + REPLIES + EVENTS
 LARGEST = 2**32 - 1
 
 # No deadlines: machines differ. As many examples as one who waits for the tests will bear.
-PROPERTY = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+PROPERTY = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 THOROUGH = settings(PROPERTY, max_examples=150)
 
 

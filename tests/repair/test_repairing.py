@@ -320,6 +320,7 @@ def test_a_second_damage_is_repaired_beside_the_first():
     assert {f"{path_of(58)}.damaged", f"{path_of(58)}.damaged.2"} <= disk.content.keys()
 
 
+@pytest.mark.long
 @pytest.mark.unmeasured  # what other tests do with a few of them
 def test_any_number_of_records_may_be_lost_here_and_there():
     """Then the file that lists them is longer than what a log reads at once."""

@@ -757,7 +757,7 @@ async def test_requests_that_arrive_together_are_answered_together():
         assert peer.stream.pieces[1:] == [encode(Pong(2, 0)) + encode(Pong(3, 0))]
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 60), st.integers(0, 8)), max_size=20),
     max_replies=st.sampled_from([10, 100, 2**18]),

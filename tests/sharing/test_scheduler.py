@@ -1,7 +1,7 @@
 """Fair queueing: times and costs are made up, and a turn is a function that lets the time pass."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zaichik.sharing.scheduler import CONNECTION_US, DEAREST_US, SLICE_US, FairQueue, Flow, Scheduler
@@ -580,7 +580,6 @@ class Shares:
             assert self.most[pair] - self.least[pair] <= 2 * LONGEST
 
 
-@settings(deadline=None)
 @given(
     clients=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(COSTS)), min_size=8, max_size=8),
     wakes=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=2),
@@ -619,7 +618,6 @@ def _and_then(take, look):
     return taken
 
 
-@settings(deadline=None)
 @given(costs=st.lists(st.sampled_from(COSTS), min_size=1, max_size=10), steps=STEPS)
 def test_a_client_with_an_occasional_request_does_not_wait(costs, steps):
     """LAG-5: it is due again as soon as all that wait have had as much as it has, and a turn more."""

@@ -1,4 +1,7 @@
-"""Whole lives of a broker, each from one seed: every promise is kept in all of them, and each can be lived again."""
+"""Whole lives of a broker, each from one seed: every promise is kept in all of them, and each can be lived again.
+
+The suite lives some of them, `make test-long` more, and `make simulate` others.
+"""
 
 import json
 import os
@@ -8,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sampling import sampled
 
 from simulation.__main__ import main
 from simulation.life import RESIDENT
@@ -20,8 +24,10 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parent.parent.parent
-SEEDS = [*range(30), 68]
-ENCRYPTED = [seed for seed in range(20) if not has_our_client(seed)]
+SEEDS = sampled([*range(30), 68], [*range(10), 14, 68])
+ENCRYPTED = sampled([seed for seed in range(20) if not has_our_client(seed)], [0, 1, 2, 3, 5])
+# All with our client, all but 9 with a disk, and 204 is asked for what it has measured.
+LIVED_AGAIN = sampled([(4, 9), (94, 204)], [(4, 9)])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -43,9 +49,9 @@ def test_every_promise_is_kept_over_tls(seed):
     assert outcome.messages > 0
 
 
-def test_a_seed_is_one_history_whatever_the_process():
+@pytest.mark.parametrize("seeds", LIVED_AGAIN)
+def test_a_seed_is_one_history_whatever_the_process(seeds):
     """Byte for byte, also where sets and dicts of strings come in another order, and with what is left on a disk."""
-    seeds = [9, 94, 204]  # our client is there, too; the broker's threads; and what it has measured is asked for
     script = (
         "from tests.simulation.scenario import run; "
         f"print(*(run(seed).trace.digest() for seed in {seeds}), run(5, is_encrypted=True).trace.digest())"
@@ -60,6 +66,7 @@ def test_a_seed_is_one_history_whatever_the_process():
     assert len(digests) == 1
 
 
+@pytest.mark.long
 def test_what_the_broker_measures_follows_from_the_seed(monkeypatch):
     """Its memory, and how long its disk takes: real ones would differ from run to run."""
     told, describe = [], Broker.describe

@@ -1,5 +1,6 @@
 """What the tests of Spark share: one session, because it takes ten seconds to start, and a broker."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from zaichik.spark.session import find_java, session
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """A session on two cores. Its log is in pytest's folder, not among the tests' output."""
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # or it writes into the logs of tests that come later
     folder = tmp_path_factory.mktemp("spark")
     config = SMALL | {"spark.sql.warehouse.dir": str(folder / "warehouse")}
     with pytest.MonkeyPatch.context() as monkeypatch:

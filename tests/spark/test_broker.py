@@ -219,6 +219,7 @@ def test_a_wrong_address_or_login_of_this_machine_is_one_sentence(monkeypatch):
 # -- with Spark ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cluster
 def test_a_token_is_in_nothing_that_spark_shows_or_keeps(gated, secret_file, tmp_path):
     """Plans, errors, progress, the UI, the event log, Java's log, checkpoints; the workers have it in two ways."""
     folder = tmp_path / "work"

@@ -69,7 +69,7 @@ def cut(topic, events, edges, statuses=None):
 cuts = st.lists(st.integers(0, 40), min_size=3, max_size=3)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(histories, cuts, histories, cuts)
 def test_micro_batches_give_the_oracles_numbers(one, one_cut, other, other_cut):
     """COM-1, COM-5: for two topics with the same keys, cut anywhere."""
@@ -80,7 +80,7 @@ def test_micro_batches_give_the_oracles_numbers(one, one_cut, other, other_cut):
             assert sums[topic, length, winner] == oracle.what_if(events, length, winner)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(histories, cuts, histories, cuts, st.integers(1, 3))
 def test_windows_that_are_forgotten_give_the_oracles_numbers(one, one_cut, other, other_cut, max_keys):
     """COM-6: what one topic forgets is no matter of the other's; and a batch may be cut in two."""
@@ -101,7 +101,7 @@ def test_windows_that_never_close_are_carried_until_they_are_forgotten(winner):
     assert max(sizes) == 2 * (10 + 1)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(histories, cuts, st.sampled_from(LENGTHS))
 def test_the_policy_that_ran_is_told_by_its_decisions(events, edges, length):
     events = [event._replace(accepted_us=event.accepted_us * 1000) for event in events]

@@ -19,7 +19,7 @@ def table(rows):
     return pa.Table.from_pylist(rows, to_arrow_schema(CARRIED))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(histories, st.lists(st.integers(0, 40), max_size=3), st.integers(1, 3))
 def test_a_message_opens_a_window_where_the_broker_stores_it(events, edges, max_keys):
     """COM-6: cut into micro-batches anywhere, also within one of the broker's batches."""

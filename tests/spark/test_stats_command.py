@@ -114,7 +114,7 @@ def test_ctrl_c_while_spark_starts_waits_until_it_has_started(broker, monkeypatc
     assert started
 
 
-@pytest.mark.unmeasured  # a program of its own runs what the other tests run here
+@pytest.mark.cluster
 @pytest.mark.parametrize("place", ["environment", "login"])
 def test_workers_log_in_as_the_command_does(place, tmp_path):
     """A program of its own: its workers inherit its environment, and not that of the tests."""

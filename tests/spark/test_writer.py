@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
@@ -36,7 +36,6 @@ def stored(broker):
 pairs = st.lists(st.tuples(st.none() | st.binary(min_size=1, max_size=4), st.binary(max_size=9)), max_size=30)
 
 
-@settings(deadline=None)
 @given(pairs, st.integers(0, 5), st.integers(1, 8), st.integers(1, 40))
 def test_batches_are_the_rows_in_their_order(messages, skipped, most, most_bytes):
     """Also of a slice of a table, whose buffers begin elsewhere than its rows."""

@@ -8,7 +8,7 @@ import oracle
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import FOREVER_US, NUMBERS, Event, histories
 
@@ -30,7 +30,6 @@ def table(topics):
     return pa.Table.from_pylist(rows, pa.schema([("topic", pa.string()), *schema, ("key", pa.binary())]))
 
 
-@settings(deadline=None)  # the first call loads what numpy and pyarrow load late
 @given(histories, histories)
 def test_the_walk_gives_the_oracles_numbers(one, other):
     """COM-1, COM-5: for two topics with the same keys."""

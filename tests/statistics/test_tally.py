@@ -6,7 +6,7 @@ from dataclasses import asdict
 import oracle
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import FOREVER_US, Event, histories
 
@@ -66,7 +66,6 @@ def test_the_account_is_the_brokers_own(happened, decided):
     }  # fmt: skip
 
 
-@settings(deadline=None)
 @given(histories)
 def test_what_other_windows_would_do_is_the_oracles(events):
     """COM-1, COM-5."""

@@ -17,6 +17,9 @@ from terminals import Terminals, is_as_shown
 from zaichik.learn import catch_up, snapshots
 from zaichik.learn.chapters import CHAPTERS
 
+# Whether it commits once more than it has to, which an early broker refuses, is up to milliseconds on a busy machine.
+TYPED_AGAIN = "examples/echo.py"
+
 # What is not the reader's to write: brought by `goto`, or written by programs.
 BROUGHT = ("exercise_", "experiments/")
 
@@ -151,6 +154,11 @@ class Reading:
         self._compare()
         if came is None:
             return None
+        if TYPED_AGAIN in fence.text:
+            for _ in range(4):
+                if is_as_shown(fence.text, came):
+                    break
+                came = self.terminals.type(fence)
         self.seen.append((example.region.start, example.region.end, fence, came))
         return None if is_as_shown(fence.text, came) else f"it shows\n{fence.text}\nand this came\n{came}"
 

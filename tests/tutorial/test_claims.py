@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.unmeasured]  # the tester has tests
 PATIENT, QUICK = Pace(scale=0.5, patience=20.0), Pace(scale=0.5, patience=0.5)
 UNHURRIED = Pace(scale=1.0, patience=20.0)
 AT_ONCE = 6  # checks of one broker: most of them wait most of the time
+ALONE = {check.id for check in CHECKS.values() if check.heavy} | {"S14.10"}  # whose server has three seconds to stop
 STEPS = [(chapter, name) for chapter in all_chapters() for name in chapter.stages]
 each_step = pytest.mark.parametrize(("chapter", "name"), STEPS, ids=[f"{c.folder.name}-{n}" for c, n in STEPS])
 
@@ -68,10 +69,10 @@ async def outcomes(names, launcher):
 
     async with anyio.create_task_group() as tasks:
         for name in names:
-            if not CHECKS[name].heavy:
+            if name not in ALONE:
                 tasks.start_soon(one, name)
     for name in names:
-        if CHECKS[name].heavy:
+        if name in ALONE:
             await one(name)
         elif came[name] == "inconclusive":
             came[name] = await outcome(name, launcher, UNHURRIED)

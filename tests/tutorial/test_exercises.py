@@ -1,6 +1,6 @@
 """Exercises: the stub fails, the solution is right, a plausible wrong answer fails with the hint meant for it (I7).
 
-Of the wrong answers to a question, the ordinary run judges one; `make tutorial-full` judges all.
+Of the wrong answers in a chapter, the ordinary run judges one; `make tutorial-full` judges the others.
 """
 
 import contextlib
@@ -46,9 +46,9 @@ def answer(number, folder, given=None):
 def wrong_answers():
     seen = set()
     for given in WRONG:
-        number = ".".join(given.stem.split("_")[1:3])
-        yield pytest.param(given, id=given.stem, marks=[pytest.mark.full] if number in seen else [])
-        seen.add(number)
+        chapter = given.stem.split("_")[1]
+        yield pytest.param(given, id=given.stem, marks=[pytest.mark.full] if chapter in seen else [])
+        seen.add(chapter)
 
 
 @functools.cache

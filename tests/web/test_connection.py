@@ -25,12 +25,12 @@ def anyio_backend():
 
 
 @asynccontextmanager
-async def served():
-    """Returns the port of a page without a broker, and what stops it."""
+async def served(seconds=10):
+    """Returns the port of a page without a broker, and what stops it; a test that takes longer than that fails."""
     listener, stop = socket.create_server(("127.0.0.1", 0)), anyio.Event()
     port = listener.getsockname()[1]
     options = Options(endpoint=Endpoint("127.0.0.1", 1), port=port)
-    with anyio.fail_after(10):
+    with anyio.fail_after(seconds):
         async with anyio.create_task_group() as tasks:
             ready = anyio.Event()
 
@@ -68,8 +68,9 @@ async def test_a_connection_that_has_had_an_answer_must_complete_its_next_reques
 
 
 async def test_an_answer_that_is_not_read_loses_its_connection(monkeypatch):
+    """Filling the sockets of both sides takes seconds, and on busy cores many."""
     monkeypatch.setattr(connection, "STUCK_S", 0.01)
-    async with served() as (port, _), await anyio.connect_tcp("127.0.0.1", port) as stream:
+    async with served(seconds=60) as (port, _), await anyio.connect_tcp("127.0.0.1", port) as stream:
         with suppress(anyio.BrokenResourceError):  # the only way out
             while True:
                 await stream.send(BEGUN.replace(b"healthz", b"static/page.css") % port + b"\r\n")
