@@ -8,7 +8,7 @@ from measure import answered, on_time
 
 from zaichik.learn.lab import Broker, running
 
-SLOW = 0.1  # seconds
+SLOW = 0.3  # seconds
 
 
 def stand_still(broker: Broker) -> None:
@@ -38,7 +38,7 @@ async def main(broker: Broker) -> None:
         show("when answered", times)
 
         stand_still(broker)
-        show("on time", await on_time(client, 1600, 400))
+        show("on time", await on_time(client, 1200, 400))
 
 
 with running() as broker:
