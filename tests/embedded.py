@@ -7,6 +7,7 @@ from pathlib import Path
 from anyio.from_thread import start_blocking_portal
 
 import zaichik
+from zaichik.learn.server import free_port
 
 START_US = 1_700_000_000_000_000  # 14 November 2023, 22:13:20 UTC
 
@@ -21,7 +22,8 @@ class Embedded:
 
     def __init__(self, portal, clock, data):
         self.clock = clock
-        self.port = 0
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
         self._portal = portal
         self._data = data
 
@@ -29,8 +31,7 @@ class Embedded:
         """Start it."""
         running = zaichik.running_broker(port=self.port, clock=self.clock, data=self._data)
         self._running = self._portal.wrap_async_context_manager(running)
-        server = self._running.__enter__()
-        self.port, self.address = server.port, f"{server.host}:{server.port}"
+        self._running.__enter__()
 
     def stop(self):
         """Stop it in an orderly way; returns when it has gone."""

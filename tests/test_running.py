@@ -5,6 +5,7 @@ import pytest
 
 import zaichik
 from zaichik.access.files import Unusable
+from zaichik.learn.server import free_port
 
 TOKEN = "zk_" + "a" * 43
 
@@ -26,11 +27,12 @@ async def test_a_broker_with_users_asks_who_somebody_is():
     ("users", "rules", "problem"),
     [({"ana": TOKEN}, "nonsense", r"1:9.*newline"), ({"Ana": TOKEN}, "user *\nallow all *\n", "name must match")],
 )
-async def test_a_broker_that_cannot_know_its_users_leaves_the_port_free(free_tcp_port, users, rules, problem):
+async def test_a_broker_that_cannot_know_its_users_leaves_the_port_free(users, rules, problem):
+    port = free_port()
     with pytest.raises((Unusable, ValueError), match=problem):
-        async with zaichik.running_broker(port=free_tcp_port, users=users, rules=rules):
+        async with zaichik.running_broker(port=port, users=users, rules=rules):
             pass
     with pytest.raises(OSError, match=r"refused|failed"):
-        await anyio.connect_tcp("127.0.0.1", free_tcp_port)
-    async with zaichik.running_broker(port=free_tcp_port):
+        await anyio.connect_tcp("127.0.0.1", port)
+    async with zaichik.running_broker(port=port):
         pass

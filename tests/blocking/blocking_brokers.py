@@ -7,6 +7,7 @@ from anyio.from_thread import start_blocking_portal
 from proxy import cutting_proxy
 
 import zaichik
+from zaichik.learn.server import free_port
 
 
 class Restartable:
@@ -17,7 +18,7 @@ class Restartable:
     """
 
     def __init__(self, portal):
-        self.port = 0
+        self.port = free_port()
         self._portal = portal
         self._now_us = 0
         self.start()
@@ -27,7 +28,7 @@ class Restartable:
         self._now_us += 1_000_000_000
         clock = zaichik.ManualClock(self._now_us)
         self._running = self._portal.wrap_async_context_manager(zaichik.running_broker(port=self.port, clock=clock))
-        self.port = self._running.__enter__().port
+        self._running.__enter__()
 
     def stop(self):
         """Stop it; its clients lose their connections."""

@@ -5,9 +5,8 @@ The clients are what `zaichik.connect` gives: they come back by themselves. Nobo
 
 import random
 import signal
-import socket
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
@@ -16,18 +15,11 @@ from served import GUARD, Served, served
 
 import zaichik
 from zaichik.audit import audit
+from zaichik.learn.server import free_port
 
 WRITERS, BATCH, KEYS = 3, 10, 20
 WINDOW_SECONDS = 1.0
 SMALL = {"log_bytes": 1 << 30, "segment_bytes": 64 * 1024}  # so that there are many files
-
-
-def _kept_port(chance: random.Random) -> int:
-    """A free port below those that the system hands out: after a kill, it is still free."""
-    while True:
-        port = chance.randrange(20_000, 32_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 class Offsets:
@@ -75,7 +67,7 @@ class Killed:
 
     def start(self) -> None:
         """Start the broker, at the place where it was."""
-        port = _kept_port(self._random) if self._broker is None else self.port
+        port = free_port() if self._broker is None else self.port
         self._broker = self._stack.enter_context(served("--data", str(self._folder), "--port", str(port)))
 
     def kill(self) -> None:

@@ -8,6 +8,7 @@ from embedded import embedded_broker
 import zaichik
 from zaichik import blocking
 from zaichik.client.errors import ConnectionLost
+from zaichik.learn.server import free_port
 
 pytestmark = pytest.mark.usefixtures("connected")
 
@@ -166,7 +167,7 @@ def test_a_broker_restarted_meanwhile_is_a_failure(start, topic):
         process = start("serve", "--port", port, "--json", "--log-level", "error", "--retention", "forever")
         return process, json.loads(process.stdout.readline())
 
-    broker, ready = serve("0")
+    broker, ready = serve(str(free_port()))
     address = f"{ready['host']}:{ready['port']}"
     process = start("publish", topic, "--connect", address)
     reader = start("subscribe", topic, "--connect", address, "--reconnect", "0")

@@ -11,6 +11,7 @@ import pytest
 from door import door
 
 from zaichik import blocking
+from zaichik.learn.server import free_port
 from zaichik.recording.parts import SCHEMA
 from zaichik_protocol import Batch
 
@@ -218,13 +219,15 @@ def test_a_recorder_that_follows_says_that_it_waits_for_the_broker_until_ctrl_c(
 @pytest.mark.unmeasured
 def test_a_recorder_goes_on_when_the_broker_of_a_durable_topic_is_there_again(start, until, tmp_path):
     """Killed and started again: it is a pause for the recorder, and for those who publish."""
+    port = str(free_port())
 
-    def serve(port="0"):
+    def serve():
         words = ["--json", "--log-level", "error", "--data", str(tmp_path / "data")]
         process = start("serve", "--port", port, *words)
-        return process, str(json.loads(process.stdout.readline())["port"])
+        process.stdout.readline()
+        return process
 
-    broker, port = serve()
+    broker = serve()
     with blocking.connect(port=int(port)) as client:
         client.create_topic("t", durable=True, capacity=100)
         publish(f"127.0.0.1:{port}", "t", range(50))
@@ -233,7 +236,7 @@ def test_a_recorder_goes_on_when_the_broker_of_a_durable_topic_is_there_again(st
         until(lambda: list((tmp_path / "recording").rglob(".unfinished.parquet")), following)
         broker.kill()
         assert "reconnecting" in following.stderr.readline()
-        serve(port)
+        serve()
         for first in range(50, 100, 10):
             client.publish_batch("t", Batch.of((b"", b"%d" % number) for number in range(first, first + 10)))
         assert client.topic("t")["next_offset"] == 100

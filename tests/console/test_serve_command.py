@@ -117,8 +117,9 @@ def test_sigterm_stops_it_gracefully_and_clients_are_told(start):
 
 @pytest.mark.unmeasured
 def test_a_reader_resumes_when_the_broker_is_back_and_says_so(start):
-    process = start("serve", "--port", "0", "--json")
-    port = str(ready(process)["port"])
+    port = str(free_port())
+    process = start("serve", "--port", port, "--json")
+    ready(process)
     start("create", "u", "--retention", "forever", "--connect", f"127.0.0.1:{port}").wait()
     reader = start("subscribe", "u", "--connect", f"127.0.0.1:{port}")
     start("publish", "u", "hello", "--connect", f"127.0.0.1:{port}").wait()

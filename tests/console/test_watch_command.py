@@ -14,6 +14,7 @@ import time
 import pytest
 
 from zaichik.console.keys import FullScreen
+from zaichik.learn.server import free_port
 
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 ESCAPES = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]|\x1b\]52[^\x07]*\x07")
@@ -193,7 +194,7 @@ def test_a_broker_that_goes_and_comes_back_is_told_and_polled_again(start):
         process = start("serve", "--port", str(port), "--json", "--log-level", "error")
         return process, json.loads(process.stdout.readline())["port"]
 
-    broker, port = serve(0)
+    broker, port = serve(free_port())
     shown = Terminal(start, "watch", ZAICHIK_CONNECT=f"127.0.0.1:{port}")
     shown.until("● live")
     broker.terminate()

@@ -8,6 +8,7 @@ from brokers import GUARD, HANG_UP, START_US, fake_broker
 from original import Running, gateway
 
 import zaichik
+from zaichik.learn.server import free_port
 from zaichik.legacy import gateway as gateway_module
 from zaichik.legacy import session as session_module
 from zaichik.legacy.frames import Publish, Subscribe
@@ -96,18 +97,18 @@ async def test_a_bug_ends_its_connection_only(monkeypatch, caplog):
 
 
 async def test_a_restarted_broker_ends_the_readers_of_topics_it_has_lost_and_takes_what_is_published():
-    clock = zaichik.ManualClock(START_US)
+    clock, port = zaichik.ManualClock(START_US), free_port()
 
-    async def broker(port, stopping, stopped, *, task_status):
-        async with zaichik.running_broker(port=port, clock=clock) as running:
-            task_status.started(running.port)
+    async def broker(stopping, stopped, *, task_status):
+        async with zaichik.running_broker(port=port, clock=clock):
+            task_status.started()
             await stopping.wait()
         stopped.set()
 
     with anyio.fail_after(GUARD):
         async with BackgroundTasks() as tasks:
             stopping, stopped = anyio.Event(), anyio.Event()
-            port = await tasks.group.start(broker, 0, stopping, stopped)
+            await tasks.group.start(broker, stopping, stopped)
             async with zaichik.connect(port=port) as client, BackgroundTasks() as serving:
                 found = await Gateway.listening(client, 0)
                 serving.group.start_soon(found.run)
@@ -120,7 +121,7 @@ async def test_a_restarted_broker_ends_the_readers_of_topics_it_has_lost_and_tak
                     stopping.set()
                     await stopped.wait()
                     clock.advance(1)
-                    await tasks.group.start(broker, port, anyio.Event(), anyio.Event())
+                    await tasks.group.start(broker, anyio.Event(), anyio.Event())
                     assert await reader.ended()
                     await publisher.send(Subscribe("b"), Publish("b", None, b"2"))
                     assert (await publisher.read()).payload == b"2"

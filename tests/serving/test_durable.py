@@ -11,6 +11,7 @@ from durable_server import BROKEN, FULL, START_US, TamedDisk, client_of, server_
 import zaichik
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.settings import BrokerSettings
+from zaichik.learn.server import free_port
 from zaichik.log.disk import StorageFailed
 from zaichik.log.store import CannotOpen
 from zaichik.net.background import BackgroundTasks
@@ -180,6 +181,7 @@ class Restarts:
     """A broker that is stopped and started again each time `now` is called, on the same port."""
 
     def __init__(self, data):
+        self.port = free_port()
         self._data = data
         self._moment = anyio.Event()
 
@@ -187,11 +189,12 @@ class Restarts:
         self._moment.set()
 
     async def run(self, task_status):
-        port = 0
+        is_first = True
         while True:
-            async with running_broker(data=self._data, port=port) as server:
-                if not port:
-                    task_status.started(port := server.port)
+            async with running_broker(data=self._data, port=self.port):
+                if is_first:
+                    task_status.started()
+                is_first = False
                 await self._moment.wait()
                 self._moment = anyio.Event()
 
@@ -210,8 +213,8 @@ async def test_a_restart_is_but_a_pause_for_its_clients(data):
 
     with anyio.fail_after(30):
         async with BackgroundTasks() as tasks:
-            port = await tasks.group.start(restarts.run)
-            async with zaichik.connect(port=port) as client:
+            await tasks.group.start(restarts.run)
+            async with zaichik.connect(port=restarts.port) as client:
                 await client.create_topic("t", durable=True, capacity=10)
                 async with anyio.create_task_group() as readers:
                     for name in heard:

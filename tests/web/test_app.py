@@ -11,6 +11,7 @@ from browsing import broker_and_page, page
 
 import zaichik
 from zaichik.broker.clock import ManualClock
+from zaichik.learn.server import free_port
 from zaichik.web import app, hub
 from zaichik.web.events import delta, encoded
 from zaichik.web.guard import PAGES
@@ -235,10 +236,9 @@ async def test_a_topic_that_stays_full_is_told(monkeypatch):
 
 
 async def test_a_broker_that_is_gone_is_told_and_found_again():
-    async with zaichik.running_broker() as server:
-        port = server.port
-        async with zaichik.connect(port=port) as client:
-            await client.create_topic("orders")
+    port = free_port()
+    async with zaichik.running_broker(port=port), zaichik.connect(port=port) as client:
+        await client.create_topic("orders")
     async with page(port) as (browser, _), browser().events(ORDERS) as stream:
         _, trouble = await stream.next("trouble")
         assert f"no broker answers at 127.0.0.1:{port}" in trouble["text"]

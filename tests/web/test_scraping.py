@@ -24,6 +24,7 @@ from zaichik import polling
 from zaichik.client.client import Client
 from zaichik.client.endpoint import Endpoint
 from zaichik.client.errors import InvalidField
+from zaichik.learn.server import free_port
 from zaichik.observing.describe import MAX_PAGE
 from zaichik.web import scraping
 from zaichik.web.app import Options
@@ -76,11 +77,6 @@ async def values(ask, address="/metrics"):
         for family in parse(text)
         for sample in family.samples
     }
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 @contextmanager

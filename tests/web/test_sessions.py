@@ -10,6 +10,7 @@ from browsing import page
 import zaichik
 from zaichik.broker.clock import ManualClock
 from zaichik.client.endpoint import Credentials, Endpoint
+from zaichik.learn.server import free_port
 from zaichik.web import app, sessions
 
 pytestmark = pytest.mark.anyio
@@ -165,17 +166,16 @@ async def test_who_guesses_at_the_page_does_not_use_up_what_the_broker_grants_th
 
 
 async def test_a_token_that_the_broker_no_longer_knows_ends_its_sessions():
-    async with broker() as (server, _):
-        port = server.port
-        async with page(port) as (browser, _):
-            ana = await logged_in(browser())
-            async with ana.events("view=topics") as stream:
-                await stream.next("rows")
-                server.stop()
-                await stream.next("trouble")
-                async with broker(port, {"ana": f"zk_{'c' * 43}"}):
-                    assert (await stream.next("bye"))[1]["login"]
-                    assert (await ana.get(TOPICS)).status == 401
+    port = free_port()
+    async with broker(port) as (server, _), page(port) as (browser, _):
+        ana = await logged_in(browser())
+        async with ana.events("view=topics") as stream:
+            await stream.next("rows")
+            server.stop()
+            await stream.next("trouble")
+            async with broker(port, {"ana": f"zk_{'c' * 43}"}):
+                assert (await stream.next("bye"))[1]["login"]
+                assert (await ana.get(TOPICS)).status == 401
 
 
 async def test_a_page_that_others_can_reach_shows_nothing_without_a_login():
@@ -187,9 +187,7 @@ async def test_a_page_that_others_can_reach_shows_nothing_without_a_login():
 
 
 async def test_a_broker_that_is_not_there_is_no_wrong_login():
-    async with zaichik.running_broker() as server:
-        port = server.port
-    async with page(port, is_reachable=True) as (browser, _):
+    async with page(free_port(), is_reachable=True) as (browser, _):
         refused = await browser().post("/login", {"secret": ANA})
         assert (refused.status, "no broker answers" in refused.json["text"]) == (503, True)
 
