@@ -168,7 +168,6 @@ async def metered(monkeypatch):
         return SocketStream(raw)
 
     monkeypatch.setattr(SocketStream, "connect", connect)
-    monkeypatch.setattr(client_module, "COMMIT_SECONDS", 3600)
     monkeypatch.setattr(client_module, "WAITING_SECONDS", 3600)
     with anyio.fail_after(GUARD):
         async with zaichik.connect(reconnect=0) as client:

@@ -10,7 +10,6 @@ from brokers import fake_client
 from trio.testing import MockClock
 
 import zaichik
-from zaichik.client import client as client_module
 from zaichik.client import transport as transport_module
 from zaichik.client.heartbeat import Heartbeat, Verdict
 from zaichik_protocol import HEARTBEAT, Hello, Ping, Pong, Publish, Published, Welcome
@@ -126,7 +125,6 @@ def by_a_clock_for_tests(test):
 
 @pytest.fixture
 def no_other_times(monkeypatch):
-    monkeypatch.setattr(client_module, "COMMIT_SECONDS", 3600)
     monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
 
 

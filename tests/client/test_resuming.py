@@ -10,7 +10,6 @@ from brokers import GUARD, fake_client, real_broker, real_client
 from proxy import cutting_proxy
 
 import zaichik
-from zaichik.client import client as client_module
 from zaichik.client import transport as transport_module
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import (
@@ -34,9 +33,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(autouse=True)
-def no_waiting_and_no_regular_commits(monkeypatch):
+def no_waiting(monkeypatch):
     monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
-    monkeypatch.setattr(client_module, "COMMIT_SECONDS", 3600)
 
 
 def at(frame):

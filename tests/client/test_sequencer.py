@@ -11,7 +11,6 @@ from brokers import GUARD, fake_client, real_client
 from trio.testing import MockClock
 
 import zaichik
-from zaichik.client import client as client_module
 from zaichik.client import sequencer as sequencer_module
 from zaichik.client import transport as transport_module
 from zaichik.client.sequencer import IDLE_SECONDS, WINDOW
@@ -29,13 +28,7 @@ def no_waiting(monkeypatch):
 def by_a_clock_for_tests(test):
     """Trio's, which jumps when everybody waits; nothing else is due in the meantime."""
     clock = MockClock(autojump_threshold=0.01)
-    test = pytest.mark.parametrize("anyio_backend", [("trio", {"clock": clock})], ids=["trio"])(test)
-    return pytest.mark.usefixtures("no_regular_commits")(test)
-
-
-@pytest.fixture
-def no_regular_commits(monkeypatch):
-    monkeypatch.setattr(client_module, "COMMIT_SECONDS", 3600)
+    return pytest.mark.parametrize("anyio_backend", [("trio", {"clock": clock})], ids=["trio"])(test)
 
 
 def silent(_frame):

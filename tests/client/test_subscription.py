@@ -34,13 +34,6 @@ class Own(Exception):
     pass
 
 
-@pytest.fixture(autouse=True)
-def no_regular_commits(monkeypatch, request):
-    """Commits come from the loop alone, except where the regular ones are what is tested."""
-    if "regular" not in request.node.name:
-        monkeypatch.setattr(client_module, "COMMIT_SECONDS", 3600)
-
-
 async def publish(client, count, topic="t", first=0):
     await client.publish_batch(topic, [(None, b"%d" % number) for number in range(first, first + count)])
 
