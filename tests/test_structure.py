@@ -19,7 +19,7 @@ VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 PROTOCOL = ROOT / "protocol" / "zaichik_protocol"
 ROOMS = {name: ROOT / "zaichik" / name for name in ("broker", "sharing", "observing", "serving")}
 SYNC_ROOMS = ("broker", "sharing", "observing")
-LIMITS = {PROTOCOL: 699, ROOMS["broker"]: 2037, ROOMS["sharing"]: 250, ROOMS["observing"]: 267, ROOMS["serving"]: 545}
+LIMITS = {PROTOCOL: 701, ROOMS["broker"]: 2037, ROOMS["sharing"]: 250, ROOMS["observing"]: 267, ROOMS["serving"]: 545}
 SIZES = (("log", 1309), ("repair", 260), ("access", 671), ("legacy", 286), ("flight", 743), ("learn", 6638))
 LIMITS |= {ROOT / "zaichik" / name: limit for name, limit in SIZES}
 LIMITS |= {ROOT / "zaichik" / "console": 5340, ROOT / "zaichik" / "views": 907}

@@ -78,10 +78,12 @@ def encode_by_declaration(frame: Frame) -> bytes:
     try:
         values = {sub.name: _to_wire(getattr(frame, sub.name)) for sub in cls.BODY.subcons if sub.name}
         body = cls.BODY.build(values, **flags)
-        length = MIN_LENGTH + len(body)
-        return HEADER.build({"length": length, "type": cls.TYPE, "flags": bits, "zero": 0, "id": frame.id}) + body
+        header = {"length": MIN_LENGTH + len(body), "type": cls.TYPE, "flags": bits, "zero": 0, "id": frame.id}
+        return HEADER.build(header) + body
     except (ConstructError, ValueError) as error:
-        raise Unencodable(f"{cls.__name__} cannot be encoded: {error}") from None
+        path = isinstance(error, ConstructError) and error.path  # "(building) -> topic -> topic"
+        why = f"{path.split()[2]} does not fit its field" if path else error
+        raise Unencodable(f"{cls.__name__} cannot be encoded: {why}") from None
 
 
 def _to_wire(value: Any) -> Any:

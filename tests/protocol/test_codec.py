@@ -165,12 +165,13 @@ def test_a_broker_takes_requests_and_a_client_replies_and_events():
         (Describe(1, 0, prefix="x" * 2**16), "prefix"),
         (Messages(1, 0, 2**63, Batch.of([(b"", b"")])), "accepted_us"),
         (Publish(1, "t" * 2**16, Batch.of([(b"", b"")])), "topic"),
-        (CreateTopic(1, "t", ((256, 0),)), "setting"),
+        (CreateTopic(1, "t", ((256, 0),)), "settings"),
         (CreateTopic(1, "t", ((1, 0),) * 256), "settings"),
     ],
 )
 def test_a_value_that_does_not_fit_is_named(frame, field):
-    with pytest.raises(ValueError, match=rf"^{type(frame).__name__} cannot be encoded: (.|\n)*\b{field}\b"):
+    problem = f"{type(frame).__name__} cannot be encoded: {field} does not fit its field"
+    with pytest.raises(ValueError, match=f"^{problem}$"):
         encode(frame)
 
 
