@@ -110,7 +110,7 @@ async def test_a_history_s_failure_shows_the_frames_that_matter_and_draws_them()
     assert len({entry.connection for entry in frames}) <= 3  # the reader's, and those of two publishers
     titles = {section.title: section.lines for section in story.sections(result)}
     assert titles["proof"] == result.failure.drawing.lines()
-    assert "SILENT GAP" in titles["proof"][-1]
+    assert any("SILENT GAP" in line for line in titles["proof"])  # then, perhaps, that publisher's answer
     assert "that matter" in titles["frames"][0]
 
 
