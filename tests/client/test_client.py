@@ -92,8 +92,10 @@ async def test_a_name_the_broker_refuses_is_an_invalid_field(topic):
 
 async def test_an_unencodable_request_is_refused_locally_and_the_connection_continues(caplog):
     async with real_client() as client:
-        with pytest.raises(ValueError, match="CreateTopic"):
+        with pytest.raises(ValueError, match=r"^capacity must be 0 to 2\^64 - 1, not -1$"):
             await client.create_topic("t", capacity=-1)
+        with pytest.raises(ValueError, match="CreateTopic"):
+            await client.create_topic("x" * 70_000)
         with pytest.raises(ValueError, match="Subscribe"):
             async with client.subscribe("t", credit=-1):
                 pass

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zaichik.client.endpoint import Credentials, Endpoint, NotAnAddress, endpoint, masked
+from zaichik.client.endpoint import Credentials, Endpoint, NotAnAddress, at, endpoint, masked
 
 TOKEN = "zk_" + "Canary-token_" * 3 + "1234"
 PIN, OTHER_PIN = "sha256:" + "0a" * 32, "sha256:" + "1b" * 32
@@ -30,6 +30,27 @@ PIN, OTHER_PIN = "sha256:" + "0a" * 32, "sha256:" + "1b" * 32
 def test_a_line_is_an_address(line, expected):
     assert endpoint(line) == expected
     assert endpoint(expected.line) == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("h", Endpoint("h", 2)),
+        ("::1", Endpoint("::1", 2)),
+        ("h:1", Endpoint("h", 1)),
+        ("[::1]:1", Endpoint("::1", 1)),
+        ("zaichiks://h:1", Endpoint("h", 1, True)),
+        (Endpoint("h", 1), Endpoint("h", 1)),
+    ],
+)
+def test_a_host_may_be_the_whole_address(host, expected):
+    assert at(host, 2) == expected
+
+
+@pytest.mark.parametrize("host", ["h:", "h:x", ":1", "[::1]"])
+def test_half_an_address_is_neither_a_host_nor_an_address(host):
+    with pytest.raises(NotAnAddress):
+        at(host, 2)
 
 
 SECRETS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

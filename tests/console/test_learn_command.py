@@ -56,7 +56,8 @@ def test_init_makes_a_folder_and_says_how_to_go_on(zaichik, tmp_path, monkeypatc
         "Next: cd mine; look into learn.toml; zaichik learn watch",
         f"To read beside it, the wire protocol: {chapters.TUTORIAL.parent / 'protocol' / 'README.md'}",
     ]
-    assert "stays as it is" in zaichik("learn", "init", "mine").out
+    assert "was there already and stays as it is: it starts python3 broker.py\n" in zaichik("learn", "init", "mine").out
+    assert "Next: look into learn.toml; zaichik learn watch\n" in zaichik("learn", "init", ".").out
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,9 @@ def test_init_makes_a_folder_and_says_how_to_go_on(zaichik, tmp_path, monkeypatc
         (["check", "--time-scale", "0"], "no time scale"),
         (["check", "--time-scale", "x"], "no time scale"),
         (["dance"], "invalid choice"),
+        (["next", "S1"], "next takes no WHAT"),
+        (["doctor", "S1"], "doctor takes no WHAT"),
+        (["watch", "S1"], "watch takes an exercise (such as 2.1), or no WHAT for your stage"),
     ],
 )
 def test_wrong_usage_is_one_line(zaichik, folder, words, said):
@@ -283,6 +287,15 @@ def test_the_same_seed_may_be_run_again_at_the_same_broker(zaichik, broker, tmp_
     for _ in range(2):
         done = subprocess.run(words, cwd=tmp_path, check=False, capture_output=True, text=True)
         assert "1 passed" in done.stdout
+
+
+def test_a_server_that_cannot_start_is_shown_with_what_it_wrote(zaichik, folder):
+    """By a check that runs its seeds at the same time, by doctor, and with the line that is wrong."""
+    (folder / "server.py").write_text("def (\n", encoding="utf-8")
+    for words in (["check", "S5"], ["doctor"]):
+        result = zaichik("learn", *words)
+        assert (result.code, result.err) == (1, "")
+        assert 'server.py", line 1\n    def (\n        ^\nSyntaxError: invalid syntax\n' in result.out
 
 
 def test_doctor_looks_at_everything(zaichik, folder):

@@ -102,10 +102,12 @@ def test_colour_is_for_terminals_that_want_it(on_terminal, topic):
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_reader_that_has_gone_is_not_a_failure(start):
+@pytest.mark.parametrize("words", [["describe"], ["learn", "watch"], ["learn", "watch", "--plain"]], ids=" ".join)
+def test_a_reader_that_has_gone_is_not_a_failure(start, words, tmp_path):
+    (tmp_path / "learn.toml").write_text('[server]\ncommand = "true"\n', encoding="utf-8")
     read_end, write_end = os.pipe()
     os.close(read_end)
-    process = start("describe", stdout=write_end)
+    process = start(*words, stdout=write_end, cwd=tmp_path)
     os.close(write_end)
     assert process.communicate() == (None, "")
     assert process.returncode == 0

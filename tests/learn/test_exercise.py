@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from zaichik.learn import exercise
+from zaichik.learn.lab import NoBroker
 
 CHECKS = """
 import anyio
@@ -67,6 +68,15 @@ def test_an_answer_that_cannot_be_read_is_a_verdict(judge):
     verdict = judge("def double(n) return n\n")
     assert verdict.failed == "the file can be read"
     assert verdict.reason.startswith("SyntaxError: ")
+
+
+def test_a_broker_that_does_not_start_is_the_reason(judge, monkeypatch):
+    def must(*_):
+        raise NoBroker("it does not listen")
+
+    monkeypatch.setattr(exercise, "must", must)
+    verdict = judge("def double(n): return 2 * n\n")
+    assert (verdict.failed, verdict.reason) == ("two becomes four", "it does not listen")
 
 
 def test_what_an_answer_prints_need_not_be_text(judge):

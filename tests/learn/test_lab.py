@@ -1,5 +1,8 @@
 """A learner's program, started for an experiment."""
 
+import subprocess
+import sys
+
 import pytest
 
 from zaichik.learn import lab
@@ -41,10 +44,37 @@ def test_it_tells_how_a_program_has_ended(program):
         assert broker.output() == ["as you wish"]
 
 
-def test_a_program_that_does_not_listen_is_shown_with_its_last_lines(program):
-    program.write_text("raise SystemExit('not today')\n", encoding="utf-8")
-    with pytest.raises(lab.NoBroker, match=r"does not listen at the port it was told\. It wrote: not today"):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise SystemExit('not today')", "It wrote:\nnot today"),
+        ("def (", 'It wrote:\n  File "{program}", line 1\n    def (\n        ^\nSyntaxError: invalid syntax'),
+        ("", "It wrote nothing."),
+    ],
+)
+def test_a_program_that_does_not_listen_is_shown_with_what_it_wrote(program, text, said):
+    program.write_text(text, encoding="utf-8")
+    with pytest.raises(lab.NoBroker) as caught:
         lab.running(program).__enter__()
+    assert str(caught.value).endswith(f" does not listen at the port it was told. {said.format(program=program)}")
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        (None, "there is no learn.toml; make one with: zaichik learn init . --python"),
+        ('[server]\ncommand = "./nobody"', "./nobody: No such file or directory; is the name right"),
+    ],
+)
+def test_an_experiment_without_a_broker_ends_with_a_sentence(tmp_path, toml, said):
+    """And with no traceback, which would only show our own code."""
+    if toml is not None:
+        (tmp_path / "learn.toml").write_text(toml, encoding="utf-8")
+    experiment = "from zaichik.learn.lab import running\nwith running(): pass\n"
+    done = subprocess.run([sys.executable, "-c", experiment], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"the broker cannot be started: {said}")
+    assert done.stderr.count("\n") == 1
 
 
 def test_limits_are_the_shell_s(program):

@@ -15,7 +15,7 @@ from zaichik.learn.connected import Connected
 from zaichik.learn.examination import Plan
 from zaichik.learn.failure import Failed, Inconclusive, Skipped
 from zaichik.learn.progress import Progress
-from zaichik.learn.runner import Result, run_check
+from zaichik.learn.runner import Result, ServerTrouble, run_check
 from zaichik.learn.stage import Check
 from zaichik.learn.stages import CHECKS
 from zaichik.learn.trial import Pace, Target
@@ -86,6 +86,18 @@ async def test_a_bug_of_a_check_is_not_blamed_on_the_broker():
 
     with pytest.raises(ExceptionGroup):
         await run_check(check_of(wrong, stage=1), NOWHERE, [1], Pace())
+
+
+@pytest.mark.parametrize("stage", [1, 5])
+async def test_without_a_server_that_is_told_and_nothing_else(stage):
+    """Also where the seeds run at the same time."""
+
+    class Ended(Connected):
+        async def ready(self):
+            raise ServerTrouble("it has ended")
+
+    with pytest.raises(ServerTrouble, match="it has ended"):
+        await run_check(check_of(None, stage=stage), Ended(Target("127.0.0.1", 1)), [1, 2, 3], Pace())
 
 
 async def test_a_server_that_hangs_a_check_fails_it(monkeypatch):

@@ -6,7 +6,7 @@ from zaichik.learn.chapters import CHAPTERS, Chapter
 
 def test_a_chapter_begins_with_what_the_one_before_ended_with():
     assert snapshots.before(CHAPTERS[6]) == snapshots.program(CHAPTERS[5])
-    assert snapshots.before(CHAPTERS[1]) == {}, "the forty lines of chapter 00 are thrown away"
+    assert snapshots.before(CHAPTERS[1]) == {}, "the fifty lines of chapter 00 are thrown away"
 
 
 def test_a_chapter_that_stands_apart_begins_with_nothing_and_ends_with_its_own():

@@ -89,8 +89,8 @@ async def connect(
     reply, or for messages, wait a little longer. See `zaichik.client` for how.
 
     Args:
-        host: the broker's address; or all of it in one, `zaichiks://TOKEN@HOST:PORT?pin=sha256:HEX`, as a line of text
-            or as `zaichik.endpoint` has parsed it: with TLS, and with credentials.
+        host: the broker's address; or all of it in one, `HOST:PORT` or, with TLS and with credentials,
+            `zaichiks://TOKEN@HOST:PORT?pin=sha256:HEX`, as a line of text or as `zaichik.endpoint` has parsed it.
         port: the broker's port, if `host` does not name one.
         tls: what to insist on with TLS, if not what the address says: see `zaichik.client_tls`. If the address has a
             pin, it must be in both.
@@ -199,7 +199,7 @@ class Client(Questions):
             segment_bytes: of a durable topic: bytes of each file of the log.
 
         Raises:
-            ValueError: a duration or `overflow` is not one of the values allowed.
+            ValueError: a duration or `overflow` is not one of the values allowed, or a number does not fit its field.
             TopicExists: it exists with settings other than those named (TOP-2).
             InvalidField: a name or a value is out of range.
         """
@@ -215,6 +215,9 @@ class Client(Questions):
             Setting.LOG_BYTES: log_bytes,
             Setting.SEGMENT_BYTES: segment_bytes,
         }
+        for number, value in named.items():
+            if value is not None and not 0 <= value < 2**64:
+                raise ValueError(f"{number.name.lower()} must be 0 to 2^64 - 1, not {value}")
         pairs = tuple((int(number), value) for number, value in named.items() if value is not None)
         request = CreateTopic(self._connection.next_id(), topic, pairs)
         reply = await self._connection.request(request, TopicCreated, partial(self._epochs.created, topic, pairs))

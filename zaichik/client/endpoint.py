@@ -129,11 +129,12 @@ def at(host: str | Endpoint, port: int) -> Endpoint:
     """Returns the address that two arguments of a function stand for: a host and a port, or all of it in the first.
 
     Raises:
-        NotAnAddress: the first has a ://, but is not an address.
+        NotAnAddress: the first has a :// or one colon, but is not an address.
     """
     if isinstance(host, Endpoint):
         return host
-    return endpoint(host) if "://" in host else Endpoint(host, port)
+    is_address = "://" in host or host.count(":") == 1 or host.startswith("[")  # two colons are in an IPv6 address
+    return endpoint(host) if is_address else Endpoint(host, port)
 
 
 def _host_and_port(place: str, text: str) -> tuple[str, int]:

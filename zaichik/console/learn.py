@@ -1,8 +1,9 @@
 """`zaichik learn`: build a broker of your own, in any language, and be told how far it is.
 
-Build a broker of your own, in any language. Seventeen stages lead from a port that listens to a history without a
-gap. Each is checked from outside, over TCP, by the wire protocol alone; what fails is shown to the first wrong byte.
-It is also the conformance suite of the protocol: with `check all` it tells whether a broker is one.
+Build a broker of your own, in any language. Seventeen stages lead from a port that listens (S0) through a history
+without a gap (S15) to what a broker may leave out (S16). Each is checked from outside, over TCP, by the wire protocol
+alone; what fails is shown to the first wrong byte. It is also the conformance suite of the protocol: with `check all`
+it tells whether a broker is one.
 
 init DIR writes a learn.toml, which says how your server is started. check [WHAT] runs checks: the stage you are at,
 a stage (S5, or just 5), several (S5-S7), a check (S5.2), or all. next goes on to the next stage. hint [WHAT] tells one
@@ -36,9 +37,9 @@ from pathlib import Path
 import anyio
 from rich.console import Console
 
-from zaichik.console import learn_check, learn_doctor, learn_exercise, learn_folder, learn_watch
+from zaichik.console import learn_check, learn_doctor, learn_exercise, learn_folder, learn_watch, screen
 from zaichik.console.address import address
-from zaichik.console.arguments import Namespace, argument, group, one_of, within
+from zaichik.console.arguments import Argument, Namespace, WrongUsage, argument, group, one_of, within
 from zaichik.console.quantities import natural, positive
 from zaichik.learn.config import FILE_NAME
 from zaichik.net.background import BackgroundTasks
@@ -54,7 +55,13 @@ ACTIONS = {
     "goto": learn_folder.goto,
 }
 EXERCISE_ACTIONS = {"check": learn_exercise.check, "hint": learn_exercise.hint, "watch": learn_exercise.watch}
+NO_WHAT = {"next": "no WHAT", "doctor": "no WHAT", "watch": "an exercise (such as 2.1), or no WHAT for your stage"}
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal was closed
+
+
+def _program_at(place: str) -> Argument:
+    told = f"goto: also the program as it is at the chapter's {place}; what is in the way is kept"
+    return argument(f"--{place}", told, dest="program", action="store_const", const=place)
 
 
 _scale = within(float, lambda scale: 0.1 <= scale <= 100, "{} is no time scale; it must be 0.1 to 100")
@@ -65,18 +72,7 @@ ARGUMENTS = (
         "init: a folder; check, hint, list: a stage or check; goto: a chapter; check, hint, watch: an exercise",
     ),
     argument("--python", "init: also write a server in Python to begin with"),
-    one_of(
-        *(
-            argument(
-                f"--{place}",
-                f"goto: also the program as it is at the chapter's {place}; what is in the way is kept",
-                dest="program",
-                action="store_const",
-                const=place,
-            )
-            for place in ("start", "end")
-        )
-    ),
+    one_of(_program_at("start"), _program_at("end")),
     argument("--config FILE", "the file that says how your server is started", Path, default=FILE_NAME),
     argument("--plain", "no colours, and watch does not clear the screen"),
     argument("--json", "check, list: print one JSON object per line"),
@@ -95,8 +91,10 @@ ARGUMENTS = (
 async def run(arguments: Namespace, console: Console) -> int | None:
     """Do what the action says."""
     if arguments.plain:
-        console = Console(file=console.file, highlight=False, no_color=True, force_terminal=False)
+        console = screen.Screen(file=console.file, highlight=False, no_color=True, force_terminal=False)
     is_exercise = learn_exercise.is_one(arguments.what) and arguments.action in EXERCISE_ACTIONS
+    if arguments.what is not None and not is_exercise and (takes := NO_WHAT.get(arguments.action)):
+        raise WrongUsage(f"{arguments.action} takes {takes}")
     act = (EXERCISE_ACTIONS if is_exercise else ACTIONS)[arguments.action]
     # What ends us ends the learner's server, too: it has a session of its own, so no signal but ours reaches it. It
     # gets its time to stop, however often we are asked. A signal that was ignored when we began stays so (nohup).

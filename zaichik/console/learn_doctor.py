@@ -48,7 +48,11 @@ async def run(arguments: Namespace, console: Console) -> int:
         told[name] = Wrong(error)
     for name, detail in told.items():
         word, style = ("!!", "bold red") if isinstance(detail, Wrong) else ("ok", "green")
-        learn_screen.hang(console, Text.assemble((f"{word:>4}", style), f" {name:<13}"), Text(harmless(detail)))
+        learn_screen.hang(
+            console,
+            Text.assemble((f"{word:>4}", style), f" {name:<13}"),
+            Text("\n".join(map(harmless, detail.split("\n")))),
+        )
     return int(any(isinstance(detail, Wrong) for detail in told.values()))
 
 

@@ -34,7 +34,7 @@ async def check(arguments: Namespace, console: Console) -> int:
         _print_line(console, PASSED, title)
     if verdict.failed:
         _print_line(console, FAILED, verdict.failed)
-        learn_screen.print_sections(console, [Section("wrong", (verdict.reason,))])
+        learn_screen.print_sections(console, [Section("wrong", tuple(verdict.reason.split("\n")))])
         console.print(f"a hint: zaichik learn hint {arguments.what}", style="dim")
         return 1
     console.print("Right.", style="bold")

@@ -12,7 +12,7 @@ from zaichik.console.failure import Failure, restated
 from zaichik.console.learn_check import selected
 from zaichik.learn import catch_up, chapters, examination, folder, layouts, progress
 from zaichik.learn.chapters import CHAPTERS
-from zaichik.learn.config import FILE_NAME
+from zaichik.learn.config import FILE_NAME, BadConfig, read
 from zaichik.learn.stage import Check, Stage
 from zaichik.learn.stages import CHECKS, STAGES
 
@@ -26,8 +26,10 @@ async def init(arguments: Namespace, console: Console) -> None:
     for path in written:
         screen.say(console, f"written: {path}")
     if where / FILE_NAME not in written:
-        screen.say(console, f"{where / FILE_NAME} was there already and stays as it is")
-    screen.say(console, f"Next: cd {where}; look into {FILE_NAME}; zaichik learn watch")
+        with restated(BadConfig):
+            starts = " ".join(read(where / FILE_NAME).command)
+        screen.say(console, f"{where / FILE_NAME} was there already and stays as it is: it starts {starts}")
+    screen.say(console, f"Next: {'' if where == Path() else f'cd {where}; '}look into {FILE_NAME}; zaichik learn watch")
     screen.say(console, f"To read beside it, {chapters.protocol()}")
 
 

@@ -195,6 +195,8 @@ def _run(name: str, words: list[str]) -> int:
     except (KeyboardInterrupt, BrokenPipeError, streams.Closed):
         raise
     except Exception as error:
+        if isinstance(error, ExceptionGroup) and error.subgroup(BrokenPipeError):  # from a command's tasks
+            raise BrokenPipeError from error
         sentence = failure.sentence(error)
         if sentence is None:
             raise  # a bug: its traceback helps most

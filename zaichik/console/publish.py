@@ -66,7 +66,7 @@ def _regex(text: str) -> re.Pattern[str]:
 
 ARGUMENTS = (
     argument("TOPIC", "the topic to publish to", names.name),
-    argument("[MESSAGE...]", "a message to send; without any, lines are read", dest="messages"),
+    argument("[MESSAGE...]", "a message to send; without any, lines are read", dest="messages", default=()),
     argument("--file FILE", 'read lines from this file; "-" (the default) is standard input'),
     one_of(
         argument("--key KEY", "the key of all messages", _key),

@@ -81,7 +81,7 @@ def kept_out(topic: TopicController, key: bytes, at_us: int) -> Verdict:
     if found:
         evidence["winner"] = found[1]
         which = f"offset {found[1]}"
-        advice += " Readers get that offset in its place."
+        advice += f" Readers get the message at {which} instead."
     if opened_us is not None:
         evidence["opened_us"] = opened_us
         if window_ms != FOREVER:

@@ -55,7 +55,8 @@ def read(path: Path) -> Config:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         made = "make one" if path.name == FILE_NAME else f"make a {FILE_NAME}, to copy,"
-        raise BadConfig(f"there is no {path}; {made} with: zaichik learn init {path.parent}") from None
+        how = f"zaichik learn init {path.parent} --python (or without --python: for another language)"
+        raise BadConfig(f"there is no {path}; {made} with: {how}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadConfig(f"{path} cannot be read: {error}") from None
     server = content.get("server")

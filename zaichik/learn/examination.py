@@ -53,7 +53,7 @@ def select(what: str | None, progress: Progress) -> list[Check]:
             return [check for each in STAGES[first : last + 1] for check in each.checks]
     raise NoSuchCheck(
         f"'{what}' is neither a stage (S0 to S{len(STAGES) - 1}), nor stages (such as S5-S7), nor a check (such as "
-        "S5.2), nor the word all: zaichik learn list shows them"
+        "S5.2), nor the word all: zaichik learn list shows them. Exercises (such as 2.1) have check, hint and watch"
     )
 
 

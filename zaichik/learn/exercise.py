@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 
 from zaichik.learn.chapters import CHAPTERS, TUTORIAL
+from zaichik.learn.lab import NoBroker
 
 LONGEST_S = 20.0
 NUMBER = re.compile(r"(\d{1,2})\.(\d{1,2})")
@@ -123,17 +124,15 @@ def judge(checks: Path, answer: Path) -> Verdict:
     """Ask an answer all questions, until one fails. It runs in this process."""
     exercise: Exercise = _load(checks).EXERCISE
     passed: list[str] = []
+    title, hint = "the file can be read", ""
     try:
         module = answer if exercise.program else _load(answer)
-    except Exception as error:
-        return Verdict(exercise.title, (), "the file can be read", _told(error), ("", *exercise.hints))
-    for question in exercise.questions:
-        try:
+        for question in exercise.questions:
+            title, hint = question.title, question.hint
             question.function(module)
-        except Exception as error:
-            hints = (question.hint, *exercise.hints)
-            return Verdict(exercise.title, tuple(passed), question.title, _told(error), hints)
-        passed.append(question.title)
+            passed.append(title)
+    except (Exception, NoBroker) as error:
+        return Verdict(exercise.title, tuple(passed), title, _told(error), (hint, *exercise.hints))
     return Verdict(exercise.title, tuple(passed))
 
 
@@ -165,7 +164,7 @@ def tell() -> None:
 def _told(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):  # what a task group makes of an exception
         error = error.exceptions[0]
-    return str(error) if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, (Wrong, NoBroker)) else f"{type(error).__name__}: {error}"
 
 
 def _load(path: Path) -> ModuleType:

@@ -68,10 +68,7 @@ def init(folder: Path, *, python: bool) -> list[Path]:
     files = {config.FILE_NAME: TOML.format(command=PYTHON_COMMAND if python else OTHER_COMMAND)}
     if python:
         files["broker.py"] = PYTHON
-    written = []
-    for name, text in files.items():
-        path = folder / name
-        if not path.exists():
-            path.write_text(text, encoding="utf-8")
-            written.append(path)
+    written = [folder / name for name in files if not (folder / name).exists()]
+    for path in written:
+        path.write_text(files[path.name], encoding="utf-8")
     return written

@@ -17,22 +17,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from zaichik.learn import config, wire
 from zaichik.learn.caller import Caller
 from zaichik.learn.environment import for_program
-from zaichik.learn.server import HOST, free_port, private_folder
+from zaichik.learn.server import HOST, free_port, private_folder, shortened, why_not
 
 START_S, STOP_S, PATIENCE_S = 10.0, 5.0, 5.0
 LOOK_EVERY_S = 0.01
 HELLO = wire.encode("Hello", frame_id=1)  # what every client begins with
 
 
-class NoBroker(Exception):
-    """The program does not listen; the text says what it wrote instead."""
+class NoBroker(SystemExit):
+    """There is no broker, or it does not listen; the text says why not. An experiment ends so, with no traceback."""
 
 
 class Broker:
@@ -58,10 +58,8 @@ class Broker:
 
     def memory(self) -> int:
         """The bytes of memory that the program takes, as the system counts them."""
-        told = subprocess.run(  # noqa: S603 (no words of anybody else's)
-            ["ps", "-o", "rss=", "-p", str(self._process.pid)],  # noqa: S607
-            capture_output=True, check=True,
-        )  # fmt: skip
+        command = ["ps", "-o", "rss=", "-p", str(self._process.pid)]
+        told = subprocess.run(command, capture_output=True, check=True)  # noqa: S603 (no words of anybody else's)
         return int(told.stdout) * 1024
 
     def pause(self) -> None:
@@ -96,22 +94,24 @@ def running(program: str | Path = "", *, limits: Sequence[str] = ()) -> Iterator
         limits: options of the shell's `ulimit`, such as ["-n", "20"].
 
     Raises:
-        NoBroker: it does not listen.
+        NoBroker: it cannot be started, or does not listen.
     """
     port, variable = free_port(), "PORT"
     with tempfile.TemporaryFile() as output, ExitStack() as stack:
-        if program:
-            command = [sys.executable, str(program)]
-        else:
-            known = config.read(Path(config.FILE_NAME))
-            data = stack.enter_context(private_folder()) if known.names_a_folder else ""
-            command, variable = known.command_at(port, data), known.port_variable
-        if limits:
-            command = ["bash", "-c", 'ulimit "$1" "$2" && shift 2 && exec "$@"', "limited", *limits, *command]
-        environment = for_program(variable, port)
-        process = subprocess.Popen(  # noqa: S603 (the learner's own program)
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
-        )
+        command = [sys.executable, str(program)]
+        try:
+            if not program:
+                known = config.read(Path(config.FILE_NAME))
+                data = stack.enter_context(private_folder()) if known.names_a_folder else ""
+                command, variable = known.command_at(port, data), known.port_variable
+            if limits:
+                command = ["bash", "-c", 'ulimit "$1" "$2" && shift 2 && exec "$@"', "limited", *limits, *command]
+            process = subprocess.Popen(  # noqa: S603 (the learner's own program)
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=for_program(variable, port)
+            )
+        except (config.BadConfig, OSError) as error:
+            why = why_not(command, error) if isinstance(error, OSError) else str(error)
+            raise NoBroker(f"the broker cannot be started: {why}") from None
         broker = Broker(process, port, output, stack)
         try:
             _wait_until_it_listens(broker, shlex.join(command))
@@ -119,11 +119,10 @@ def running(program: str | Path = "", *, limits: Sequence[str] = ()) -> Iterator
         finally:
             process.send_signal(signal.SIGCONT)
             process.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.wait()
 
 
 def _wait_until_it_listens(broker: Broker, program: str) -> None:
@@ -135,5 +134,5 @@ def _wait_until_it_listens(broker: Broker, program: str) -> None:
             time.sleep(LOOK_EVERY_S)
         else:
             return
-    said = "\n".join(broker.output()[-3:])
-    raise NoBroker(f"{program} does not listen at the port it was told. It wrote: {said or 'nothing'}")
+    wrote = "\n".join(["It wrote:", *shortened(said)]) if (said := broker.output()) else "It wrote nothing."
+    raise NoBroker(f"{program} does not listen at the port it was told. {wrote}")

@@ -86,7 +86,11 @@ def fresh_seeds() -> tuple[int, ...]:
 
 
 async def run_check(check: Check, host: Host, seeds: Sequence[int], pace: Pace) -> Result:
-    """Run a check with every seed, until one fails."""
+    """Run a check with every seed, until one fails.
+
+    Raises:
+        ServerTrouble: there is no server to check.
+    """
     began = time.monotonic()
     seeds = seeds[:1] if check.once else seeds
     outcomes: dict[int, Result] = {}
@@ -95,16 +99,20 @@ async def run_check(check: Check, host: Host, seeds: Sequence[int], pace: Pace) 
         outcomes[seed] = await _run_seed(check, host, seed, pace)
 
     if check.stage >= FIRST_CONCURRENT_STAGE and not check.heavy:
-        async with anyio.create_task_group() as tasks:
-            for seed in seeds:
-                tasks.start_soon(run, seed)
+        try:
+            async with anyio.create_task_group() as tasks:
+                for seed in seeds:
+                    tasks.start_soon(run, seed)
+        except BaseExceptionGroup as group:
+            if trouble := group.subgroup(ServerTrouble):
+                raise next(_leaves(trouble)) from None
+            raise
     else:
         for seed in seeds:
             await run(seed)
             if outcomes[seed].outcome == FAILED:
                 break
-    run_through = [outcomes[seed] for seed in seeds if seed in outcomes]
-    worst = min(run_through, key=lambda result: WORST_FIRST.index(result.outcome))
+    worst = min((outcomes[seed] for seed in seeds if seed in outcomes), key=lambda it: WORST_FIRST.index(it.outcome))
     return replace(worst, seeds=tuple(seeds), seconds=time.monotonic() - began)
 
 

@@ -66,22 +66,22 @@ class Server:
             ServerTrouble: it does not.
         """
         port = port or free_port()
-        lent = ExitStack()  # what lives as long as the process
-        output: IO[bytes] = lent.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (it is one)
-        if config.names_a_folder and not data:
-            data = lent.enter_context(private_folder())
-        command = config.command_at(port, data)
-        began = time.monotonic()
-        environment = for_program(config.port_variable, port)
-        try:
-            process = await anyio.open_process(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=config.folder, env=environment,
-                start_new_session=True,
-            )  # fmt: skip
-        except OSError as error:
-            lent.close()
-            raise ServerTrouble(f"the command in {config.name} cannot be started: {_why_not(command, error)}") from None
-        server = cls(process, config, port, output, lent)
+        with ExitStack() as lent:  # what lives as long as the process
+            output: IO[bytes] = lent.enter_context(tempfile.TemporaryFile())
+            if config.names_a_folder and not data:
+                data = lent.enter_context(private_folder())
+            command = config.command_at(port, data)
+            began = time.monotonic()
+            environment = for_program(config.port_variable, port)
+            try:
+                process = await anyio.open_process(
+                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=config.folder, env=environment,
+                    start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                problem = f"the command in {config.name} cannot be started: {why_not(command, error)}"
+                raise ServerTrouble(problem) from None
+            server = cls(process, config, port, output, lent.pop_all())
         try:
             await server._listening(began)
         except BaseException:
@@ -307,7 +307,7 @@ def shortened(lines: Sequence[str]) -> list[str]:
     return told
 
 
-def _why_not(command: Sequence[str], error: OSError) -> str:
+def why_not(command: Sequence[str], error: OSError) -> str:
     """Why a command could not be started."""
     hints = {
         errno.ENOENT: "; is the name right, and is it installed, or built?",
@@ -319,12 +319,12 @@ def _why_not(command: Sequence[str], error: OSError) -> str:
 
 def _meaning(code: int | None) -> str:
     """What some exit codes mean."""
-    meanings = {
+    meanings: dict[int | None, str] = {
         0: " It must stay in the foreground until it gets SIGTERM.",
         126: " A shell answers so if it cannot run what it was told to.",
         127: " A shell answers so if it cannot find what it was told to run.",
     }
-    return meanings.get(code, "") if code is not None else ""
+    return meanings.get(code, "")
 
 
 def private_folder() -> "tempfile.TemporaryDirectory[str]":

@@ -1,4 +1,4 @@
-"""A broker in forty lines. The rest of the book is what is wrong with it."""
+"""A broker in fifty lines. The rest of the book is what is wrong with it."""
 
 import os
 import socketserver
