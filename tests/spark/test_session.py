@@ -122,3 +122,12 @@ def test_a_session_that_runs_stays_as_it_is(monkeypatch):
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", pytest.fail)
     assert session("local[7]", config={"spark.sql.shuffle.partitions": "99"}) is running
     assert running.conf.method_calls == []
+
+
+def test_without_spark_it_says_how_to_get_it():
+    program = "import sys; sys.modules['pyspark'] = None; import zaichik.spark"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(
+        "ModuleNotFoundError: zaichik.spark needs PySpark, which is not installed; get it with `make"
+    )

@@ -10,6 +10,14 @@ twin `fold`; `carry`, `forgetting` and `live` (the same while messages come); `s
 --master`). What it is good for: `docs/statistics.md`.
 """
 
-from zaichik.spark.session import register, session
+from zaichik.extras import getting
+
+try:
+    from zaichik.spark.session import register, session
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "pyspark":
+        raise
+    problem = f"zaichik.spark needs PySpark, which is not installed; get it with {getting('spark')}"
+    raise ModuleNotFoundError(problem, name=error.name) from None
 
 __all__ = ["register", "session"]
