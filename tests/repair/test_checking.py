@@ -48,6 +48,18 @@ def test_what_is_not_a_topics_is_not_looked_at_nor_a_creation_that_was_interrupt
     assert [it.folder for it in check(disk)] == [FOLDER]
 
 
+def test_of_two_topics_of_one_name_the_older_is_told():
+    """A start sets it aside, so nobody must think that all is well."""
+    disk = ten()
+    newer, _ = written([[message(0, 100)]], topic(epoch=8))
+    disk.content |= {
+        path.replace(FOLDER, "topics/orders.0123456789abcdef.8"): data for path, data in newer.content.items()
+    }
+    disk.folders.add("topics/orders.0123456789abcdef.8")
+    told = {it.topic.epoch: it.hopeless for it in check(disk)}
+    assert told == {7: ["a newer topic of the same name is here, too: a start sets this one aside"], 8: []}
+
+
 def test_a_topic_that_cannot_be_read_hinders_no_other():
     disk, other = ten(), "topics/other.0123456789abcdef.8"
     disk.content |= {path.replace(FOLDER, other): data for path, data in disk.content.items()}

@@ -58,9 +58,7 @@ async def run(arguments: Namespace, console: Console) -> int:
 def _checked(folder: Path, is_repair: bool) -> list[Checked]:  # noqa: FBT001
     owner = (folder / TOPICS).stat().st_uid
     if is_repair and owner and not os.geteuid():
-        problem = (
-            f"{folder} belongs to user {owner}: repair it as that user, or its broker could not read the new files"
-        )
+        problem = f"{folder} belongs to user {owner}: repair it as that user, or its broker cannot read the new files"
         raise Failure(problem, os.EX_NOPERM)
     try:
         lock = locked(folder) if is_repair else _looked_at(folder)

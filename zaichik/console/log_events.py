@@ -40,6 +40,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "%s/%s is damaged, and not needed": ("file_ignored", "folder", "file"),
     "%s is damaged, and not needed": ("file_ignored", "file"),
     "%s is a copy of %s, and is left alone": ("log_copied", "folder", "of"),
+    "%s is of an older topic of the same name; it has .older at its end now": ("log_set_aside", "folder"),
     "%s stays: there are folders in it that are not zaichik's": ("folder_stays", "folder"),
     "the folder of durable topics %s": ("folder_doubtful", "reason"),
     "no room for a checkpoint in %s: the next start will take longer": ("no_room_for_checkpoint", "folder"),

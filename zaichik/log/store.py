@@ -26,7 +26,7 @@ from zaichik.log.recovery import Recovered, look, new_state, recover
 from zaichik.log.segment import NewerFormat, Topic, seal, unseal
 from zaichik.log.state import State
 from zaichik.log.topic_log import Then, TopicLog
-from zaichik.log.writer import DELETED, delete_folder, remove_folder
+from zaichik.log.writer import DELETED, remove_folder
 from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import FOREVER, ErrorCode, Refused
 
@@ -141,8 +141,10 @@ class Store:
                 found[topic.name] = folder, topic, recovered
             if old is not None and old[1].epoch == topic.epoch:
                 logger.error("%s is a copy of %s, and is left alone", folder, old[0])
-            elif old is not None:  # it was being deleted, or there would be no new one
-                delete_folder(self._disk, folder if old[1].epoch > topic.epoch else old[0])
+            elif old is not None:  # its deletion was interrupted, or somebody has brought it back: who knows?
+                older = folder if old[1].epoch > topic.epoch else old[0]
+                self._disk.rename(older, f"{older}.older")
+                logger.warning("%s is of an older topic of the same name; it has .older at its end now", older)
         for folder, topic, recovered in sorted(found.values(), key=lambda it: it[1].epoch):
             log = TopicLog(self._disk, folder, topic, recovered, self)
             self._logs[log] = None

@@ -107,18 +107,25 @@ class Checked:
         return sum(part.end - part.segment.base for part in self.parts) - gone
 
 
-def check(disk: Disk) -> Iterator[Checked]:
+def check(disk: Disk) -> list[Checked]:
     """Returns the findings about each topic's folder.
 
     Raises:
         NewerFormat: a folder was written by a newer version.
     """
+    found = []
     for folder in folders_of(disk):
         try:
             if not is_unfinished(disk, folder):
-                yield check_folder(disk, folder)
+                found.append(check_folder(disk, folder))
         except OSError as error:
-            yield Checked(folder, None, hopeless=[f"it cannot be read: {error.strerror}"])
+            found.append(Checked(folder, None, hopeless=[f"it cannot be read: {error.strerror}"]))
+    known = [(checked, checked.topic) for checked in found if checked.topic is not None]
+    newest = {topic.name: topic.epoch for _, topic in sorted(known, key=lambda it: it[1].epoch)}
+    for checked, topic in known:
+        if topic.epoch < newest[topic.name]:
+            checked.hopeless.append("a newer topic of the same name is here, too: a start sets this one aside")
+    return found
 
 
 def check_folder(disk: Disk, folder: str) -> Checked:
