@@ -166,8 +166,11 @@ class FakeLog:
             found(next((record.base for record in self._stored() if record.accepted_us >= time_us), None))
 
     def expired_until(self, time_us):
-        """Memory knows where files begin, and no more."""
-        known = [record.base for record in self._stored()[:: self.files] if record.accepted_us <= time_us]
+        """Memory knows where files begin, and the end."""
+        stored = self._stored()
+        if stored and stored[-1].accepted_us <= time_us:
+            return self.end
+        known = [record.base for record in stored[:: self.files] if record.accepted_us <= time_us]
         return known[-1] if known else self.head
 
     def drop_below(self, offset):

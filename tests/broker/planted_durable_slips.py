@@ -66,8 +66,9 @@ DURABLE_SLIPS = [
     Slip("a segment whose first record has expired goes on", WRITER, "or self._is_old(segment, group[0].accepted_us)",
          "", "log/test_writer.py"),
     Slip("an interrupted deletion leaves half a topic", WRITER,
-         "    disk.rename(folder, folder + DELETED)\n    remove_folder(disk, folder + DELETED)",
-         "    remove_folder(disk, folder)", "log/test_writer.py"),
+         "self._disk.rename(self.folder, self.folder + DELETED)\n"
+         "            remove_folder(self._disk, self.folder + DELETED)",
+         "remove_folder(self._disk, self.folder)", "log/test_writer.py"),
     Slip("all files have one salt", WRITER, "        salt = secrets.randbits(32)\n", "        salt = 0\n",
          "log/test_writer.py"),
     Slip("no checksum begins with the salt", RECORD, "from zlib import crc32\n",

@@ -170,6 +170,16 @@ def test_a_message_that_is_only_on_the_disk():
     assert first(client, offset=1)["rule"] == "RET-2"
 
 
+@pytest.mark.parametrize(("settings", "is_known"), [({}, True), ({"RETENTION_TTL_MS": 8 * SECOND_MS}, False)])
+def test_whether_a_message_that_is_only_on_the_disk_has_expired_is_not_guessed(settings, is_known):
+    """DUR-4: the one before the one that is in memory may have been accepted long before that."""
+    client = durable(CAPACITY=1, **settings)
+    client.filled(b"x", b"y")
+    text = first(client, offset=0)["text"]
+    assert text.startswith("it is on the disk, and can be read")
+    assert text.endswith("can be read") is is_known
+
+
 def test_a_message_whose_file_was_removed():
     """DUR-4."""
     client = durable(LOG_BYTES=1 << 20)

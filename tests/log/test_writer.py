@@ -323,6 +323,11 @@ def test_what_has_expired_by_a_time_is_known_to_an_index_entry(time):
     assert time >= 0 or found == 0
 
 
+def test_when_the_latest_has_expired_all_has():
+    _, log = written([[message(0, 100)], [message(1, 100)]], topic())
+    assert (log.expired_until(0), log.expired_until(1)) == (0, 2)
+
+
 def test_bytes_from_an_offset_are_those_of_whole_segments():
     _, log = several()
     assert log.bytes_from(0) == log.bytes

@@ -107,6 +107,20 @@ async def test_windows_keep_repeats_out_across_a_restart(data):
         assert (state["published"], state["compacted"], set(state["left_over"].values())) == (11, 5, {0})
 
 
+async def test_what_has_expired_after_a_restart_counts_as_gone_though_nobody_reads(data):
+    """DUR-4, TOP-6: the ring is empty then, so that the times are those of the log."""
+    clock = ManualClock(START_US)
+    async with running_broker(data=data, clock=clock) as server, zaichik.connect(port=server.port) as client:
+        await client.create_topic("t", durable=True, retention_ttl=60)
+        await client.publish_batch("t", [(None, b"1"), (None, b"2")])
+    async with running_broker(data=data, clock=clock) as server, zaichik.connect(port=server.port) as client:
+        clock.advance(60)
+        server.sweep()
+        (state,) = await client.topics("t")
+        assert (state["resident"], state["expired"], set(state["left_over"].values())) == (0, 2, {0})
+        await client.delete_topic("t", if_empty=True)
+
+
 async def test_a_batch_that_is_sent_again_after_a_restart_is_a_duplicate(data):
     """DUR-3, PUB-4: with the first answer, but for the subscribers; a refusal is remembered as well."""
     settings = ((Setting.DURABLE, 1), (Setting.CAPACITY, 3), (Setting.COMPACTION_WINDOW_MS, 60_000))

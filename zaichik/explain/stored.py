@@ -33,6 +33,8 @@ def _readable(topic: TopicController, offset: int) -> Verdict:
     evidence: dict[str, object] = {"head": topic.head, "next_offset": topic.end}
     if offset < ring.head:
         text = "it is on the disk, and can be read"
+        if settings.expires:
+            text += " unless its retention has ended: its time is looked up when it is read"
         return Verdict("readable", "DUR-4", text, "", evidence)
     accepted_us = ring.entry(offset).accepted_us
     evidence["accepted_us"] = accepted_us

@@ -67,8 +67,8 @@ class State:
 
     def add(self, record: Record) -> None:
         """Add the next record to the fold."""
-        self.end = record.base + record.count
         self.accepted_us = max(self.accepted_us, record.accepted_us)
+        self.end = record.base + record.count  # last: whoever sees it in another thread sees the time, too
         match record.kind:
             case Kind.MESSAGES:
                 self._add_messages(record)

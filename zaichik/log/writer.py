@@ -176,10 +176,12 @@ class Writer:
 
     def expired_until(self, time_us: int) -> int:
         """Returns the greatest offset known in memory below which all was accepted at that time or before."""
-        known = [segment for segment in list(self.segments) if segment.accepted_us <= time_us]
-        if not known:
+        end = self._state.end  # before its time: see `State.add`
+        if self._state.accepted_us <= time_us:
+            return end
+        last = next((segment for segment in reversed(list(self.segments)) if segment.accepted_us <= time_us), None)
+        if last is None:
             return self.head
-        last = known[-1]
         index = bisect_right(last.times, time_us) - 1
         return last.offsets[index] if 0 <= index < len(last.offsets) else last.base
 
@@ -200,13 +202,8 @@ class Writer:
     def delete(self) -> None:
         """Remove the topic: first its folder is renamed, then emptied. If interrupted, the next start continues."""
         if self._disk.files(self.folder):
-            delete_folder(self._disk, self.folder)
-
-
-def delete_folder(disk: Disk, folder: str) -> None:
-    """Remove a topic's folder: see `Writer.delete`."""
-    disk.rename(folder, folder + DELETED)
-    remove_folder(disk, folder + DELETED)
+            self._disk.rename(self.folder, self.folder + DELETED)
+            remove_folder(self._disk, self.folder + DELETED)
 
 
 def remove_folder(disk: Disk, folder: str) -> None:
