@@ -96,6 +96,7 @@ SIZE = "a size from 1B to 1TiB, such as 512MiB"
         ("session_ttl", "-1", "a time from 0s to 36525d, such as 1m"),
         ("frame_rate", "5/s/s", "a size from 1B/s to 1TiB/s, such as 16KiB/s"),
         ("max_message", "1.1GiB", "a size from 1B to 1GiB, such as 1MiB"),
+        ("max_frame", "4095", "a size from 4KiB to 2GiB, such as 1.125MiB"),
         ("auto_create", "true", "yes or no"),
     ],
 )
@@ -120,7 +121,7 @@ def test_a_limit_is_given_once():
         given("auto_create=yes", no_auto_create=True)
 
 
-@pytest.mark.parametrize("texts", [["max_message=4MiB"], ["max_batch=50000"], ["max_frame=1MiB"], ["max_frame=1"]])
+@pytest.mark.parametrize("texts", [["max_message=4MiB"], ["max_batch=50000"], ["max_frame=1MiB"], ["max_frame=4KiB"]])
 def test_a_frame_must_carry_the_largest_batch_and_the_error_names_a_size_that_does(texts):
     with pytest.raises(
         ArgumentTypeError, match=r"^a frame of max_frame=.* cannot carry a batch of max_message="

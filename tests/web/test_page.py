@@ -194,6 +194,7 @@ def test_the_page_says_that_the_broker_is_gone_and_goes_on_when_it_is_back(page,
         expect(page.locator("#status")).to_have_text("not live")
         broker.start()
         expect(page.locator(".trouble")).to_be_hidden(timeout=10 * SECOND)
+        page.goto("about:blank")  # or the browser says that its server is gone
 
 
 def test_a_message_is_published_from_the_page_where_that_is_allowed(page, broker, address):

@@ -157,8 +157,8 @@ class BrokerSettings:
         max_message: bytes of keys and payloads in a batch, and so in one message: small enough to fit in memory a few
             hundred times.
         max_batch: messages in a batch; larger batches would gain nothing and make turns unfair.
-        max_frame: the largest length field. At least `max_message` + 12 times `max_batch` + 1 KiB, which is the largest
-            batch, its offsets and a topic's name; the default has some room to spare.
+        max_frame: the largest length field. At least 4 KiB, and `max_message` + 12 times `max_batch` + 1 KiB, which is
+            the largest batch, its offsets and a topic's name; the default has some room to spare.
         max_key: bytes of a key, which is held as long as its window is open.
         max_credit: messages that one subscription may have in flight.
         max_bytes: memory of all topics together, at its real cost (RET-10); no batch may be larger.
@@ -173,7 +173,8 @@ class BrokerSettings:
         topic_ttl: seconds after which a topic that was created by first use, and is unused, is deleted (TOP-7).
         max_producers: numbered producers whose replies are remembered (PUB-4). With its 64 replies, a producer takes
             20 KiB, or 84 KiB if each reply lists the compacted messages of a batch of `max_batch`.
-        producer_ttl: seconds after its last batch for which a producer is remembered (PUB-4).
+        producer_ttl: seconds after its last batch for which a producer is remembered (PUB-4); after a restart, those of
+            durable topics are for 600 at most (DUR-8).
         max_sessions: named subscriptions, with and without a reader (CMT-3).
         session_ttl: seconds for which a named subscription's position outlives its connection (CMT-3).
         disk_session_ttl: the same in a durable topic (DUR-5).

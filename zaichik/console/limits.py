@@ -16,6 +16,7 @@ from rich.text import Text
 from zaichik.broker.settings import BrokerSettings, TopicSettings, connection_sockets, open_files
 from zaichik.console import quantities, screen, topic_settings
 from zaichik.console.arguments import Namespace, WrongUsage, argument
+from zaichik_protocol import HELLO_MAX_FRAME
 
 Limit = tuple[str, int | float | bool]
 
@@ -35,9 +36,10 @@ _LARGEST = {
     "max_batch": 10_000_000,
     "idle_timeout": 49 * _DAY,  # Welcome has it in milliseconds, in 32 bits
 }
-# Other times are at least a second, which is how often the broker checks them. With 0 for these two, no position
-# outlives its connection, and a stopping broker waits for no client. A switch that is off counts as 0.
-_MAY_BE_ZERO = {"session_ttl", "drain_timeout", "auto_create"}
+# Other times are at least a second, which is how often the broker checks them. With 0 for the first two, no position
+# outlives its connection, and a stopping broker waits for no client. A switch that is off counts as 0. Every broker
+# accepts frames as large as a Hello may be: clients send them before they know the limit.
+_LEAST = {"session_ttl": 0, "drain_timeout": 0, "auto_create": 0, "max_frame": HELLO_MAX_FRAME}
 
 
 def listing() -> str:
@@ -63,7 +65,7 @@ def limit(text: str) -> Limit:
     if not separator:
         raise WrongUsage(f"{name} has no value; write {name}={_typed(name, default)}")
     read, allowed, largest = _kind(name, default)
-    least, most = int(name not in _MAY_BE_ZERO), _LARGEST.get(name, largest)
+    least, most = _LEAST.get(name, 1), _LARGEST.get(name, largest)
     if name == "max_connections":
         most = min(most, connection_sockets(open_files()))
     try:
