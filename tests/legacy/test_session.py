@@ -2,9 +2,11 @@
 
 import logging
 import socket
+from contextlib import suppress
 
 import anyio
 import pytest
+from brokers import GUARD
 from original import gateway
 from recorded import (
     CLOSE,
@@ -25,9 +27,11 @@ import zaichik
 from zaichik.escapes import shown
 from zaichik.legacy import session as session_module
 from zaichik.legacy.frames import CloseConnection, Commit, CreateTopic, Publish, Subscribe, Unsubscribe, encode
-from zaichik.legacy.session import MAX_SUBSCRIPTIONS
+from zaichik.legacy.session import MAX_SUBSCRIPTIONS, Session
 
 pytestmark = pytest.mark.anyio
+
+KEPT = zaichik.TopicSettings(retention_ttl_ms=2**64 - 1)
 
 
 @pytest.fixture(autouse=True)
@@ -288,15 +292,58 @@ async def test_history_is_bounded():
         assert await client.read_payloads(2) == [b"3", b"4"]
 
 
-async def test_commands_of_a_client_that_does_not_read_are_carried_out():
+async def start_unread_delivery(running, client):
+    """Have a delivery of topic a begin that ends only when the client reads."""
+    for _ in range(20):
+        await running.client.publish("a", bytes(1_000_000))
+    await client.send(Subscribe("a"), *(Commit() for _ in range(40)))
+    await running.settle()
+
+
+def hold_creations(monkeypatch):
+    """Have each CreateTopic, and what comes after it, wait until this event is set."""
+    event, create = anyio.Event(), Session._create
+
+    async def held(self, command):
+        await event.wait()
+        await create(self, command)
+
+    monkeypatch.setattr(Session, "_create", held)
+    return event
+
+
+@pytest.mark.parametrize("before", [(), (Unsubscribe("a"),), (Subscribe("a"),), (Unsubscribe("a"), Subscribe("a"))])
+async def test_commands_of_a_client_that_does_not_read_are_carried_out(before):
     """In the original, they waited behind the delivery that could not be sent."""
-    kept = zaichik.TopicSettings(retention_ttl_ms=2**64 - 1)
-    async with gateway(topic=kept) as running, running.connected() as client, running.connected() as other:
-        for _ in range(20):
-            await running.client.publish("a", bytes(1_000_000))
-        await client.send(Subscribe("a"), *(Commit() for _ in range(40)))
+    async with gateway(topic=KEPT) as running, running.connected() as client, running.connected() as other:
+        await start_unread_delivery(running, client)
+        await client.send(*before, Publish("b", None, b"1"))
+        await other.send(Subscribe("b"))
+        assert (await other.read()).payload == b"1"
+
+
+async def test_commands_of_a_client_that_has_left_are_carried_out_although_a_delivery_to_it_fails(monkeypatch):
+    creations = hold_creations(monkeypatch)
+    async with gateway(topic=KEPT) as running, running.connected() as other:
+        async with running.connected() as client:
+            await start_unread_delivery(running, client)
+            await client.send(CreateTopic("c", 0, 0), Publish("b", None, b"1"), Publish("b", None, b"2"))
+            await running.settle()
         await running.settle()
-        await client.send(Publish("b", None, b"1"))
+        creations.set()
+        await other.send(Subscribe("b"))
+        assert await other.read_payloads(2) == [b"1", b"2"]
+
+
+async def test_commands_that_were_received_are_carried_out_although_a_subscription_ends(monkeypatch):
+    creations = hold_creations(monkeypatch)
+    async with gateway(topic=KEPT) as running, running.connected() as client, running.connected() as other:
+        await client.send(Subscribe("a"), CreateTopic("c", 0, 0), Publish("b", None, b"1"))
+        await running.settle()
+        await running.client.delete_topic("a")
+        await running.settle()
+        creations.set()
+        assert await client.ended()
         await other.send(Subscribe("b"))
         assert (await other.read()).payload == b"1"
 
@@ -415,6 +462,7 @@ async def test_a_subscription_that_ends_ends_the_connection(caplog):
         await running.settle()
         await running.client.delete_topic("a")
         assert await client.ended()
+        await client.send_eof()
         await running.settle()  # the line is written a moment later
     assert "disconnected: its subscription to 'a' has ended: " in caplog.text
 
@@ -463,6 +511,27 @@ async def test_unsubscribing_does_not_cut_the_delivery_that_is_being_sent():
         assert message.payload == b"1"
         assert 0 < len(sizes) < 30
         assert set(sizes) == {1_000_000}
+
+
+@pytest.mark.parametrize("end", ["close", "unsubscribe and close", "half-close", "delete the topic"])
+async def test_the_end_of_a_connection_does_not_cut_the_delivery_that_is_being_sent(end, monkeypatch):
+    monkeypatch.setattr(session_module, "GOODBYE_SECONDS", GUARD)
+    async with gateway(topic=KEPT) as running, running.connected() as client:
+        await start_unread_delivery(running, client)
+        match end:
+            case "close":
+                await client.send(CloseConnection())
+            case "unsubscribe and close":
+                await client.send(Unsubscribe("a"), CloseConnection())
+            case "half-close":
+                await client.send_eof()
+            case "delete the topic":
+                await running.client.delete_topic("a")
+        await running.settle()
+        with suppress(anyio.EndOfStream):
+            while True:
+                assert len((await client.read()).payload) == 1_000_000
+        assert client.has_nothing()
 
 
 async def test_closing_does_not_lose_what_was_delivered():

@@ -12,7 +12,7 @@ from zaichik.net.socket_stream import SocketStream
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"  # and no other: the protocol has no login, so every connection acts as the gateway's user
-MAX_CONNECTIONS = 64  # each may hold an incomplete frame, and a message for each of its subscriptions
+MAX_CONNECTIONS = 64  # each may hold an incomplete frame, a message being sent, and one for each of its subscriptions
 PING_SECONDS = 1.0
 
 

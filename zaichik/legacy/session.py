@@ -9,11 +9,14 @@ Subscribe and by each Commit, and each delivery uses it up. It is a flag and not
       │ Commit ────────────────▶ _credit ─┐
       │ ◀── Publish ── _deliver, one at a time ◀── _read, for each topic ◀── subscribe(credit=1)
 
-What a client that does not read can make the gateway hold is one message for each topic it has subscribed to: no
-more are asked of the broker, whose bounded ring holds the others.
+What a client that does not read can make the gateway hold is the message that is being sent to it, and one for each
+topic it has subscribed to: no more are asked of the broker, whose bounded ring holds the others.
+
+Commands don't wait for deliveries, and those that have come are carried out even if nothing can be delivered any more.
 
 The original has no frame for an error. A command that the broker refuses is dropped, and logged. If a subscription ends
-(its topic was deleted, or a restarted broker has lost it), the connection is closed, which every client notices.
+(its topic was deleted, or a restarted broker has lost it), nothing more is received and the connection is closed, which
+every client notices.
 """
 
 import logging
@@ -77,36 +80,31 @@ class Session:
         self._client = client
         self._quick_ack = quick_ack
         self._frames = FrameReader(client.welcome.max_message + MAX_OVERHEAD)
-        self._scope = anyio.CancelScope()
-        self._reason = ""
+        self._receiving: anyio.CancelScope
+        self._failure = ""  # why a subscription has ended
         self._readings: dict[str, _Reading] = {}  # by topic
         self._credit = anyio.Event()  # set: the next message may be delivered
-        self._delivering = anyio.Lock()  # the topics that have a message take turns
+        self._offer, self._offers = anyio.create_memory_object_stream[Message]()  # topics with a message take turns
+        self._sending = anyio.Lock()  # held while a frame is sent: half of one would be the end of the connection
         self._tasks: TaskGroup
 
     async def run(self) -> str:
         """Converse until either side ends it; returns the reason, for the log."""
-        with self._scope:
-            async with BackgroundTasks() as tasks:
-                self._tasks = tasks.group
-                try:
-                    self._reason = await self._converse()
-                    await self._say_goodbye()
-                finally:
-                    await self._stream.aclose()  # before the tasks are cancelled: it ends a delivery that is stuck
-        return self._reason
-
-    def _end(self, reason: str) -> None:
-        self._reason = self._reason or reason
-        self._scope.cancel()
+        async with self._stream, self._offer, self._offers, BackgroundTasks() as tasks:
+            self._tasks = tasks.group
+            self._tasks.start_soon(self._deliver)
+            reason = await self._converse()
+            await self._say_goodbye()
+        return reason
 
     async def _say_goodbye(self) -> None:
-        """Send no more, and wait a moment for the client to do the same.
+        """Send no more but the rest of a delivery, and wait a moment for the client to do the same.
 
         Closing a socket with unread bytes resets the connection, and the client may lose what it has not read yet.
         """
         with suppress(*GONE), anyio.move_on_after(GOODBYE_SECONDS):
-            await self._stream.send_eof()
+            async with self._sending:
+                await self._stream.send_eof()
             while True:
                 await self._stream.receive(RECEIVE_BYTES)
 
@@ -114,10 +112,10 @@ class Session:
 
     async def _converse(self) -> str:
         try:
-            while True:
-                data = await self._stream.receive(RECEIVE_BYTES)
-                self._acknowledge()
-                self._frames.receive_data(data)
+            while not self._failure:
+                with anyio.CancelScope() as self._receiving:
+                    self._frames.receive_data(await self._stream.receive(RECEIVE_BYTES))
+                    self._acknowledge()
                 while (command := self._frames.next_frame()) is not None:
                     if isinstance(command, CloseConnection):
                         return "as it asked"
@@ -128,6 +126,7 @@ class Session:
             return str(error)
         except GONE:
             return "it has left" + ("" if self._frames.is_between_frames else " in the middle of a frame")
+        return self._failure
 
     def _acknowledge(self) -> None:
         """Have TCP acknowledge at once what was received, on Linux.
@@ -194,22 +193,23 @@ class Session:
                     task_status.started(reading)
                     try:
                         async for message in subscription:
-                            await self._deliver(message)
+                            await self._offer.send(message)
                     except ZaichikError as error:
-                        self._end(f"its subscription to '{shown(topic[:NAME_LETTERS])}' has ended: {error}")
-                    except GONE:
-                        self._end("it has left")
+                        self._failure = f"its subscription to '{shown(topic[:NAME_LETTERS])}' has ended: {error}"
+                        self._receiving.cancel()  # and no more: what was received is still carried out
         finally:
             reading.ended.set()
 
-    async def _deliver(self, message: Message) -> None:
-        """Send a message as soon as there is credit. If this is cancelled, it was sent whole or not at all."""
-        frame = encode(Publish(message.topic, _from_key(message.key), message.payload))
-        async with self._delivering:
-            await self._credit.wait()
-            self._credit = anyio.Event()
-            with anyio.CancelScope(shield=True):  # half a frame would be the end of the connection
-                await self._stream.send(frame)
+    async def _deliver(self) -> None:
+        """Send a message whenever there is credit and a topic has one, until the client has gone."""
+        with suppress(*GONE):  # `_converse` finds that out too, after what had come
+            while True:
+                await self._credit.wait()
+                message = await self._offers.receive()
+                self._credit = anyio.Event()
+                frame = encode(Publish(message.topic, _from_key(message.key), message.payload))
+                async with self._sending:
+                    await self._stream.send(frame)
 
 
 class _Reading:
@@ -220,7 +220,7 @@ class _Reading:
         self.ended = anyio.Event()
 
     async def stop(self) -> None:
-        """Returns when nothing more of it will be delivered."""
+        """Returns when nothing more of it will be delivered, but perhaps the message that is being sent."""
         self.scope.cancel()
         await self.ended.wait()
 
