@@ -9,7 +9,7 @@ from zaichik.broker.broker import Broker
 from zaichik.broker.clock import ManualClock
 from zaichik.broker.ring import Entry
 from zaichik.broker.settings import BrokerSettings
-from zaichik_protocol import DURABLE, Batch, CreateTopic, ErrorCode, Hello, Publish, Refused, Setting
+from zaichik_protocol import DURABLE, FOREVER, Batch, CreateTopic, ErrorCode, Hello, Publish, Refused, Setting
 
 FULL = Refused(ErrorCode.STORAGE_FULL, "no room", "topic")
 
@@ -115,12 +115,12 @@ class FakeLog:
         kept = [it for it in files if it is files[-1] or it[-1].base + it[-1].count > offset]
         return sum(record.size for it in kept for record in it)
 
-    def remove_files(self, offset):
-        """Files that hold nothing from that offset on go."""
+    def remove_files(self, offset, own=FOREVER):
+        """Files that hold nothing from that offset on go: those below `own` for the log's own limit."""
         while len(self.disk) > self.files and self.disk[self.files].base <= offset:
             del self.disk[: self.files]
             self.head = self.disk[0].base
-        self.owner.head_moved(self.head)
+        self.owner.head_moved(self.head, own)
 
     # -- reading -----------------------------------------------------------------------------------------------
 

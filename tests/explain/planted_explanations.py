@@ -22,7 +22,9 @@ def replaced(monkeypatch, module, name, change):
 def what_was_evicted_for_bytes_is_told_as_capacity(monkeypatch):
     real = stored._evicted
     monkeypatch.setattr(
-        stored, "_evicted", lambda topic, offset, _, evidence: real(topic, offset, decisions.CAPACITY, evidence)
+        stored,
+        "_evicted",
+        lambda broker, topic, offset, _, evidence: real(broker, topic, offset, decisions.CAPACITY, evidence),
     )
 
 
@@ -43,17 +45,17 @@ def a_change_of_cause_is_overlooked(monkeypatch):
 def an_offset_that_is_the_head_is_gone(monkeypatch):
     real = stored.message_at
     monkeypatch.setattr(
-        answer, "message_at", lambda topic, offset, now: stored._expired(topic, {}) if offset == topic.head < topic.end
-        else real(topic, offset, now)
+        answer, "message_at", lambda broker, topic, offset, now: stored._expired(topic, {})
+        if offset == topic.head < topic.end else real(broker, topic, offset, now)
     )  # fmt: skip
 
 
 @wrong
 def the_cause_of_a_run_is_that_of_the_one_before(monkeypatch):
-    def gone(topic, offset):
+    def gone(broker, topic, offset):
         moves = [move for move in topic.ring.moves if move[0] < offset] or topic.ring.moves  # not <=
         return (
-            stored._evicted(topic, offset, moves[-1][2], {})
+            stored._evicted(broker, topic, offset, moves[-1][2], {})
             if moves[-1][2] != decisions.EXPIRED
             else (stored._expired(topic, {}))
         )

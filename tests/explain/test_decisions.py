@@ -67,6 +67,18 @@ def test_only_so_many_batches_are_remembered_and_when_the_last_forgotten_one_was
     assert decisions.bytes == size(decisions)
 
 
+def test_what_is_forgotten_later_may_be_older():
+    """EXP-4: what was forgotten before it stays forgotten."""
+    decisions = Decisions(lambda: None)
+    decisions.answered(1, batch(b"x"), FULL)
+    for now_us in (5, 6):  # the second takes the place of the first
+        decisions.answered(now_us, batch(b"x"), Refused(ErrorCode.FORBIDDEN, "no", ""))
+    for now_us in range(10, 10 + REMEMBERED):
+        decisions.answered(now_us, batch(b"x"), FULL)
+        assert decisions.forgotten_us >= 5
+    assert decisions.forgotten_us == 6
+
+
 def test_only_so_many_bytes_are_remembered():
     decisions = Decisions(lambda: None)
     keys = [b"%05d" % number for number in range(1000)]

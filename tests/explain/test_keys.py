@@ -102,6 +102,48 @@ def test_a_winner_that_has_left_the_ring(client):
     assert seen(kept_out, "winner", "opened_us") == ("kept_out", "COM-2", None, None)
 
 
+def kept_out(client):
+    return next(it for it in verdicts(client, key=b"k") if it["fate"] == "kept_out")
+
+
+def test_a_winner_is_found_however_many_messages_came_after_it(client, monkeypatch):
+    """As long as its window is remembered."""
+    monkeypatch.setattr(search, "SEARCHED", 4)
+    publish(client, b"x", K)
+    client.broker.clock.advance(1)
+    for _ in range(10):
+        publish(client, b"x")
+    publish(client, K)
+    assert seen(kept_out(client), "winner", "opened_us") == ("kept_out", "COM-2", 1, 1_000)
+
+
+def test_a_winner_that_was_not_looked_for_far_enough_back_is_not_said_to_be_gone(client, monkeypatch):
+    """EXP-4: its window is over, so only so many messages before the one that it kept out are searched."""
+    monkeypatch.setattr(search, "SEARCHED", 4)
+    publish(client, K)
+    client.broker.clock.advance(1)
+    for _ in range(10):
+        publish(client, b"x")
+    publish(client, K)
+    client.broker.clock.advance(10)
+    client.broker.sweep()
+    verdict = kept_out(client)
+    assert seen(verdict, "winner", "opened_us", "searched") == ("kept_out", "COM-2", None, None, [7, 11])
+    assert "below offset 7, where nothing was searched" in verdict["text"]
+    monkeypatch.setattr(search, "SEARCHED", 11)
+    assert seen(kept_out(client), "winner", "searched") == ("kept_out", "COM-2", 0, None)
+
+
+def test_a_winner_of_a_later_window_is_not_taken_for_an_earlier_one(client):
+    publish(client, K)
+    client.broker.clock.advance(1)
+    publish(client, K)
+    client.broker.clock.advance(10)
+    publish(client, K)
+    verdict = next(it for it in verdicts(client, key=b"k", time=1_000 + SECOND_US) if it["fate"] == "kept_out")
+    assert seen(verdict, "winner", "opened_us") == ("kept_out", "COM-2", 0, 1_000)
+
+
 def test_the_message_nearest_to_a_time(client):
     """Of three, stored at 0, 20 and 40 seconds; one at 25 was kept out."""
     for seconds in (20, 5, 15, 10):

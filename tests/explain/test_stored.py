@@ -3,7 +3,7 @@
 import pytest
 from asking import first, made, seen
 from conversation import Conversation, batch, broker_with
-from fake_log import Durably
+from fake_log import Durably, FakeLogs, durable_broker
 
 from zaichik.explain.decisions import MOVES
 from zaichik_protocol import FOREVER, Overflow, Publish, Subscribe
@@ -187,6 +187,22 @@ def test_a_message_whose_file_was_removed():
     client.log.remove_files(2)
     assert seen(first(client, offset=1), "log_bytes", "head") == ("evicted", "DUR-4", 1 << 20, 2)
     assert first(client, offset=2)["fate"] == "readable"
+
+
+def test_a_message_whose_file_was_removed_for_the_limit_of_all_logs():
+    """DUR-9, EXP-2: it is no use to give the topic a larger log; of what goes at once, some may go for either limit."""
+    client = Durably(durable_broker(FakeLogs(), max_disk_bytes=5_000))
+    client.create()
+    client.filled(*[b"x"] * 12)
+    client.log.remove_files(2, own=0)
+    verdict = first(client, offset=1)
+    assert seen(verdict, "max_disk_bytes", "log_bytes") == ("evicted", "DUR-9", 5_000, None)
+    assert "max_disk_bytes" in verdict["next"]
+    client.log.remove_files(8, own=4)
+    client.log.remove_files(10, own=8)
+    rules = [first(client, offset=offset)["rule"] for offset in range(12)]
+    assert rules == ["DUR-9"] * 2 + ["DUR-4"] * 2 + ["DUR-9"] * 6 + ["RET-2"] * 2
+    assert client.topic.durable.evicted == 10
 
 
 def test_messages_of_a_log_that_have_expired():

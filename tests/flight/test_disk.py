@@ -298,6 +298,19 @@ async def test_a_lossless_topic_that_is_full_on_the_disk_is_replayed(new_flight,
 
 
 @asynchronous
+async def test_which_limit_of_the_disk_a_file_was_removed_for_is_replayed(new_flight, replayed, disk):
+    """EXP-2, DUR-9: it is known only to the log."""
+    flight = new_flight(disk=disk, max_disk_bytes=300_000)
+    async with served(flight) as (_, client):
+        await client.ask(CreateTopic(2, "log", SMALL))
+        for number in range(10):
+            await client.until_answered(Publish(3 + number, "log", batch(bytes(60_000))))
+        explained = await client.until_answered(Explain(20, "log", offset=0))
+    assert json.loads(explained.json)["verdicts"][0]["rule"] == "DUR-9"
+    replayed(flight)
+
+
+@asynchronous
 async def test_every_prefix_of_a_recording_is_replayed_up_to_the_tear(new_flight, replay, disk):
     """The last call may lack its answers; it is left out."""
     flight = new_flight(disk=disk)

@@ -61,7 +61,7 @@ class Owner:
         while self.waiting:
             self.waiting.pop().answer.settle(refusal)
 
-    def head_moved(self, head):
+    def head_moved(self, head, own):
         pass
 
 

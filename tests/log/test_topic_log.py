@@ -74,8 +74,9 @@ class Hands:
         self.waiting.clear()
         self.told.append("gone")
 
-    def head_moved(self, head):
+    def head_moved(self, head, own):
         self.told.append(("head", head))
+        self.own = own
 
 
 class Bench:
@@ -371,6 +372,21 @@ def test_beyond_the_limit_of_all_logs_a_topic_drops_its_own_oldest_files():
         end()
     assert [name for name, _ in bench.hands.told_since() if name == "refused"] == []
     assert 20 * KIB < bench.log.size == bench.hands.used - others <= 40 * KIB
+
+
+def test_what_goes_for_the_limit_of_all_logs_is_told_from_what_goes_for_the_log_s_own():
+    """EXP-2: also where both go at once."""
+    alone, pressed = (Bench(**SMALL).written(200, 1000) for _ in range(2))
+    pressed.hands.limit, begun = 40 * KIB, pressed.log.head
+    for bench in (alone, pressed):
+        for _ in range(9):
+            bench.publish(1000)
+        bench.run()
+    assert alone.hands.own >= alone.log.head
+    assert begun < pressed.hands.own == alone.log.head < pressed.log.head
+    pressed.hands.limit = FOREVER
+    pressed.written(100, 1000)
+    assert pressed.hands.own >= pressed.log.head
 
 
 def test_what_cannot_drop_anything_is_refused_until_there_is_room():

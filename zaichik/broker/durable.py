@@ -20,8 +20,8 @@ from zaichik.broker.pending import Pending
 from zaichik.broker.position import Position
 from zaichik.broker.ring import BroadcastRing, Entry
 from zaichik.broker.settings import TopicSettings
-from zaichik.explain.decisions import DISK, EXPIRED, Move, note
-from zaichik_protocol import Batch, ErrorCode, Frame, Overflow, Published, Refused
+from zaichik.explain.decisions import ALL_LOGS, DISK, EXPIRED, Move, note
+from zaichik_protocol import FOREVER, Batch, ErrorCode, Frame, Overflow, Published, Refused
 
 WAITING_BYTES = 4 * 1024 * 1024  # that may wait, or what the ring may hold if that is more: the size of one write
 WAITING_BATCHES = 65_536  # of one topic that may wait for the disk, however small: each takes more than a KiB
@@ -334,17 +334,24 @@ class Durable:
 
     def expire_below(self, offset: int) -> None:
         """Expire every message below that offset."""
-        if offset > self.head:
-            note(self.moves, self.head, 0, EXPIRED)
-            self.expired += offset - self.head
-            self.head = offset
+        self.expired += self._move_head(offset, EXPIRED)
 
-    def head_moved(self, head: int) -> None:
-        """Move readers to where the log begins now: files of it were removed."""
-        if head > self.head:
-            note(self.moves, self.head, 0, DISK)
-            self.evicted += head - self.head
-            self.head = head
+    def head_moved(self, head: int, own: int = FOREVER) -> None:
+        """Move readers to where the log begins now: files of it were removed.
+
+        Args:
+            head: where it begins.
+            own: what lies below this offset had to go for the log's own limit, the rest for that of all logs (DUR-9).
+        """
+        self.evicted += self._move_head(min(head, own), DISK) + self._move_head(head, ALL_LOGS)
+
+    def _move_head(self, head: int, cause: int) -> int:
+        """Begin at that offset, if that is further on, for that cause. Returns how many messages are gone by that."""
+        count = max(head - self.head, 0)
+        if count:
+            note(self.moves, self.head, 0, cause)
+        self.head += count
+        return count
 
     def delete(self) -> Pending:
         """Remove the log, and refuse everything that still waits. Returns what is settled when the log is gone."""

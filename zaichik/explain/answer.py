@@ -66,7 +66,7 @@ def _of_offset(
     broker: State, topic: TopicController, user: User, wanted: str, offset: int, now_us: int
 ) -> list[Verdict]:
     """Returns what became of the message in the topic, and at each subscription."""
-    verdicts = [message_at(topic, offset, now_us)]
+    verdicts = [message_at(broker, topic, offset, now_us)]
     found, is_cut = subscriptions(broker, topic, user, wanted)
     if offset >= topic.end:
         return verdicts

@@ -21,8 +21,9 @@ WHOLE_BYTES = 1024  # a batch up to this size is remembered whole: leaving its p
 KEYS_BYTES = 16 * 1024  # if its keys take more than this, they are not remembered
 
 # Why the head moves: the ring's capacity, its bytes, the memory of all topics together (at a publish to this topic, at
-# one to another), retention (without it, that every reader had passed), and the files of a log.
-CAPACITY, BYTES, MEMORY, OTHERS, EXPIRED, DISK = range(1, 7)
+# one to another), retention (without it, that every reader had passed), and the disk: the limit of the topic's own log,
+# or that of all logs together.
+CAPACITY, BYTES, MEMORY, OTHERS, EXPIRED, DISK, ALL_LOGS = range(1, 8)
 # Anybody can be refused with these, as often as they like. So of those that follow each other only the last is
 # remembered: a user without any right to a topic must not fill its memory, which evicts what others have stored.
 OF_STRANGERS = (ErrorCode.FORBIDDEN, ErrorCode.TOO_MANY_CONNECTIONS)
@@ -87,7 +88,7 @@ class Decisions:
             grown += prices.DECISION
         else:
             oldest = known.pop(0)
-            self.forgotten_us = oldest[0]
+            self.forgotten_us = max(self.forgotten_us, oldest[0])
             grown -= len(oldest[6])
         known.append((now_us, fate, offset, why, user, connection, data, dropped))
         if grown:

@@ -71,17 +71,20 @@ def kept_out(topic: TopicController, key: bytes, at_us: int) -> Verdict:
     """Returns which message of that key has kept one out at that time, as far as is known, and until when."""
     window_ms = topic.settings.compaction_window_ms
     evidence: dict[str, object] = {"at_us": at_us, "compaction_window_ms": window_ms}
-    found = nearest(topic.ring, key, at_us).before
-    opened_us = found[0] if found else None
-    if opened_us is None and topic.window is not None:
-        opened_us = topic.window.opened_us(key)
-        opened_us = None if opened_us is not None and opened_us > at_us else opened_us
+    opened_us = None if topic.window is None else topic.window.opened_us(key)
+    if opened_us is not None and opened_us > at_us:
+        opened_us = None  # of a later window
+    # As long as its window is remembered, the winner is found however many messages came after it.
+    found = nearest(topic.ring, key, at_us if opened_us is None else opened_us)
     which = "an earlier message of that key, no longer in memory,"
     advice = "Publish it again after the window has ended, or create the topic with a shorter compaction window."
-    if found:
-        evidence["winner"] = found[1]
-        which = f"offset {found[1]}"
+    if found.before:
+        opened_us, evidence["winner"] = found.before
+        which = f"offset {found.before[1]}"
         advice += f" Readers get the message at {which} instead."
+    elif found.first > topic.ring.head:
+        evidence["searched"] = [found.first, found.end]
+        which = f"an earlier message of that key, below offset {found.first}, where nothing was searched,"
     if opened_us is not None:
         evidence["opened_us"] = opened_us
         if window_ms != FOREVER:

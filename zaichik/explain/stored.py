@@ -1,5 +1,6 @@
 """What became of the message at an offset: still there, gone, or never seen. And why the head is where it is."""
 
+from zaichik.broker.state import State
 from zaichik.broker.topic_controller import MICROSECONDS_PER_MS, TopicController
 from zaichik.explain import decisions
 from zaichik.explain.verdict import Verdict
@@ -8,14 +9,15 @@ from zaichik_protocol import Overflow
 _LARGER = "Give the topic a larger {} when you create it, or let nothing go that a reader needs (--overflow reject)."
 _UNNEEDED = "No subscription needed it any more (--overflow reject). For later ones, create the topic with a larger {}."
 _WAITING = "Have the readers commit sooner, or create the topic with a longer retention."
+_SHARED = "Give the broker more max_disk_bytes, or the largest topics a smaller log_bytes or a shorter retention."
 _RESERVED = "Create it with --overflow reject, which reserves its bytes, or give the broker more max_bytes."
 
 
-def message_at(topic: TopicController, offset: int, now_us: int) -> Verdict:
+def message_at(broker: State, topic: TopicController, offset: int, now_us: int) -> Verdict:
     """Returns what became of the message with that offset. What is due at `now_us` must have been expired."""
     durable = topic.durable
     if offset < topic.head:
-        return _gone(topic, offset)
+        return _gone(broker, topic, offset)
     if offset >= topic.end:
         return _not_yet(topic, offset)
     if durable is not None and (readable := durable.readable_from(offset)) != offset:
@@ -62,7 +64,7 @@ def _not_yet(topic: TopicController, offset: int) -> Verdict:
     )
 
 
-def _gone(topic: TopicController, offset: int) -> Verdict:
+def _gone(broker: State, topic: TopicController, offset: int) -> Verdict:
     moves = list(topic.ring.moves if topic.durable is None else topic.durable.moves)
     index = max((number for number, (head, _, _) in enumerate(moves) if head <= offset), default=-1)
     evidence: dict[str, object] = {"head": topic.head}
@@ -75,7 +77,7 @@ def _gone(topic: TopicController, offset: int) -> Verdict:
         evidence["after_us"] = after_us
         if index + 1 < len(moves):
             evidence["before_us"] = moves[index + 1][1]
-    return _expired(topic, evidence) if cause == decisions.EXPIRED else _evicted(topic, offset, cause, evidence)
+    return _expired(topic, evidence) if cause == decisions.EXPIRED else _evicted(broker, topic, offset, cause, evidence)
 
 
 def _expired(topic: TopicController, evidence: dict[str, object]) -> Verdict:
@@ -88,7 +90,7 @@ def _expired(topic: TopicController, evidence: dict[str, object]) -> Verdict:
     return Verdict("expired", "RET-1", text, advice, evidence)
 
 
-def _evicted(topic: TopicController, offset: int, cause: int, evidence: dict[str, object]) -> Verdict:
+def _evicted(broker: State, topic: TopicController, offset: int, cause: int, evidence: dict[str, object]) -> Verdict:
     settings, ring = topic.settings, topic.ring
     advice = _LARGER if settings.overflow == Overflow.EVICT else _UNNEEDED  # RET-9
     match cause:
@@ -110,6 +112,10 @@ def _evicted(topic: TopicController, offset: int, cause: int, evidence: dict[str
             }
             text = "its file was removed from the disk, to make room for newer ones"
             return Verdict("evicted", "DUR-4", text, advice.format("log_bytes"), evidence)
+        case decisions.ALL_LOGS:
+            evidence["max_disk_bytes"] = broker.settings.max_disk_bytes
+            text = "its file was removed from the disk: all logs together had reached the broker's max_disk_bytes"
+            return Verdict("evicted", "DUR-9", text, _SHARED, evidence)
         case _:
             publisher = "this topic" if cause == decisions.MEMORY else "another topic"
             evidence |= {"pressure": publisher, "max_bytes": topic.budget.limit, "memory": topic.memory}

@@ -164,11 +164,11 @@ class RecordedLog(_Recorded):
         with self._called("refused", *told(refusal)):
             self.owner.refused(refusal)
 
-    def head_moved(self, head: int) -> None:
+    def head_moved(self, head: int, own: int) -> None:
         """See above."""
         if head > self.owner.head:
-            with self._called("head_moved", head):
-                self.owner.head_moved(head)
+            with self._called("head_moved", head, own):
+                self.owner.head_moved(head, own)
 
     def answer(self, call: Callable[..., None], *answers: object) -> None:
         """Call back with what was asked for."""

@@ -24,7 +24,7 @@ from zaichik.log.record import Kind, Record
 from zaichik.log.recovery import Recovered
 from zaichik.log.segment import HEAD_SIZE, Topic
 from zaichik.log.writer import Writer
-from zaichik_protocol import Batch, ErrorCode, Refused
+from zaichik_protocol import FOREVER, Batch, ErrorCode, Refused
 
 MOST_WRITES = 512  # in a group: what follows its sync is done in one go, while connections wait
 GROUP = 4 * 1024 * 1024  # bytes that are written and synced as one, and one record more
@@ -78,11 +78,10 @@ class TopicLog:
         self.end = recovered.state.end
         self.size = 0
         self.damage = recovered.damage
-        self.is_deleted = False
         self.owner: Durable
         self._log_bytes = topic.settings["log_bytes"]
-        self._below = 0
-        self._wants_save = self._wants_drop = False
+        self._below = self._own = 0
+        self.is_deleted = self._wants_save = self._wants_drop = False
         self._gone: list[Then] = []  # called when it is removed
         self._reading: set[Wake] = set()  # the readers that a chunk is read for
         self._resize(self._writer.bytes)
@@ -156,6 +155,8 @@ class TopicLog:
         writer, limit = self._writer, self._workers.limit
         room = limit - self._workers.used + self.size if size else self._log_bytes
         below = max(self._below, min(writer.excess(min(self._log_bytes, room) - size), self.owner.needed))
+        # What is below this has to go for `log_bytes` alone; the rest goes for the limit of all logs (see `Durable`).
+        self._own = FOREVER if self._log_bytes <= room else writer.excess(self._log_bytes - size)
         if not size or writer.bytes_from(below) + size <= room:
             return below, ""
         full = f"the logs may take {limit} bytes together (max_disk_bytes), and this one has nothing more to drop"
@@ -189,7 +190,7 @@ class TopicLog:
             self.owner.refused(Refused(ErrorCode.STORAGE_FULL, problem, "topic"))
         else:
             self.owner.synced(count)
-        self.owner.head_moved(self.head)
+        self.owner.head_moved(self.head, self._own)
 
     def _resize(self, size: int) -> None:
         self._workers.used += size - self.size
