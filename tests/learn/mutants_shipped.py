@@ -264,7 +264,8 @@ MUTANTS = [
     ),
     Mutant(
         "another message is said to have kept it out", "S16.36", "winner in it is wrong", "explain.remembered",
-        'evidence["winner"] = found[1]', 'evidence["winner"] = found[1] + 1',
+        'opened_us, evidence["winner"] = found.before',
+        'opened_us, evidence["winner"] = found.before[0], found.before[1] + 1',
     ),
     Mutant(
         "pages don't tell the time", "S16.37", "a page of kind 4 is wrong", "observing.describe",

@@ -44,10 +44,7 @@ RECONNECT = argument(
 @contextmanager
 def required(client: Client, does: str, refusal: type[ZaichikError] = Unsupported) -> Iterator[None]:
     """A broker that does not know the block's request is too old for it."""
-    with restated(
-        refusal,
-        by=lambda _: Failure(f"the broker ({client.welcome.broker}) is too old to {does}"),
-    ):
+    with restated(refusal, by=lambda _: Failure(f"the broker ({client.welcome.broker}) is too old to {does}")):
         yield
 
 
