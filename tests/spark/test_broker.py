@@ -224,6 +224,7 @@ def test_a_token_is_in_nothing_that_spark_shows_or_keeps(gated, secret_file, tmp
     """Plans, errors, progress, the UI, the event log, Java's log, checkpoints; the workers have it in two ways."""
     folder = tmp_path / "work"
     folder.mkdir()
+    gated.fill("copy", b"first")  # made by Spark, it would keep nothing, and what is written might go before it is read
     environment = {name: value for name, value in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
     command = [sys.executable, SECRETIVE, gated.address, secret_file(gated.token), folder]
     done = subprocess.run(
