@@ -1,4 +1,4 @@
-# A broker in a container: docs/operations.md. It does not run as root, writes nowhere but into its volume, and does not
+# A broker in a container: docs/run/operations.md. It does not run as root, writes nowhere but into its volume, and does not
 # start without access control, whose folder the first start makes.
 
 FROM python:3.13-slim AS build

@@ -1,13 +1,15 @@
 """Compare zaichik with the other brokers on this machine, and with two limits.
 
-Starts every server itself, on a free loopback port with a private directory, and ends only what it has started.
-Peers that are not installed are skipped, with the reason. Kafka's server (43 MB from Maven Central; it needs Java 17)
-and the program `nats` (compiled by Go) are fetched once, into ~/.cache/zaichik-bench.
-zaichik itself is measured in pure Python and compiled; a C compiler is needed for that, and two minutes.
+Starts every server itself, on a free loopback port with a private directory, and ends only what it
+has started. Peers that are not installed are skipped, with the reason. Kafka's server (43 MB from
+Maven Central; it needs Java 17) and the program `nats` (compiled by Go) are fetched once, into
+~/.cache/zaichik-bench. zaichik itself is measured in pure Python and compiled; a C compiler is
+needed for that, and two minutes.
 
-The peers take turns; the tables show the median of all runs, with the lowest and the highest. Each message is counted
-where it arrives: a missing one is an error, and the exit code is 1. Some scenarios measure zaichik alone: the growing
-cost of publishing, the longest pauses, memory taken and given back, and start-up.
+The peers take turns; the tables show the median of all runs, with the lowest and the highest. Each
+message is counted where it arrives: a missing one is an error, and the exit code is 1. Some
+scenarios measure zaichik alone: the growing cost of publishing, the longest pauses, memory taken
+and given back, and start-up.
 """
 
 import argparse
@@ -26,11 +28,21 @@ from benchmarks.roles import peer_of
 from benchmarks.scenarios import Scenario, scenarios
 from benchmarks.tables import text
 from benchmarks.turns import lasting_servers, measure, present, willing
-from zaichik.build import interpreter
+from zaichik.base.build import interpreter
 
 ZAICHIK = ["zaichik", "zaichik_bounded", "zaichik_batches", "zaichik_calls"]
 COMPILED = ["zaichik_compiled", "zaichik_bounded_compiled", "zaichik_batches_compiled"]
-OTHERS = ["kafka", "kafka_aiokafka", "nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto", "rabbitmq"]
+OTHERS = [
+    "kafka",
+    "kafka_aiokafka",
+    "nats",
+    "jetstream",
+    "redis_pubsub",
+    "redis_streams",
+    "mosquitto",
+    "rabbitmq",
+    "rabbitmq_pika",
+]
 PEERS = [*ZAICHIK, *COMPILED, *OTHERS, "nats_go", "limit", "codec"]
 OF_MEMORY = {"memory", "burst"}
 OPEN_FILES = 4096  # more than a broker with a thousand connections needs
@@ -41,8 +53,8 @@ examples:
   python -m benchmarks --quick                           # everything, small: does it work?
   python -m benchmarks --only throughput fanout --runs 9
   python -m benchmarks --only roundtrip --peers zaichik nats
-  python -m benchmarks --out benchmarks/results          # also writes results.json, results.md and plots
-  python -m benchmarks --redraw benchmarks/results       # makes results.md and the plots again, from results.json
+  python -m benchmarks --out benchmarks/results      # also writes results.json, results.md, plots
+  python -m benchmarks --redraw benchmarks/results   # makes results.md and the plots again
 
 scenarios: """ + ", ".join(SCENARIOS)
 
@@ -52,23 +64,42 @@ def parser_of(
 ) -> argparse.ArgumentParser:
     """Returns a parser of the options that all comparisons have."""
     parser = argparse.ArgumentParser(
-        prog=prog, description=description, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=prog,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--quick", action="store_true", help="few messages and one run: shows that it works, not how fast"
+        "--quick",
+        action="store_true",
+        help="few messages and one run: shows that it works, not how fast",
     )
-    parser.add_argument("--only", nargs="+", metavar="SCENARIO", choices=scenarios, default=scenarios)
-    parser.add_argument("--peers", nargs="+", metavar="PEER", choices=peers, default=peers, help=", ".join(peers))
-    parser.add_argument("--runs", type=int, help="runs of each peer in each cell (default 5; with --quick 1)")
+    parser.add_argument(
+        "--only", nargs="+", metavar="SCENARIO", choices=scenarios, default=scenarios
+    )
+    parser.add_argument(
+        "--peers", nargs="+", metavar="PEER", choices=peers, default=peers, help=", ".join(peers)
+    )
+    parser.add_argument(
+        "--runs", type=int, help="runs of each peer in each cell (default 5; with --quick 1)"
+    )
     return parser
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Returns the options."""
     parser = parser_of("python -m benchmarks", __doc__, EXAMPLES, SCENARIOS, PEERS)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write results.json, results.md and the plots")
     parser.add_argument(
-        "--redraw", type=Path, metavar="DIR", help="measure nothing; make results.md and the plots from results.json"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where to write results.json, results.md and the plots",
+    )
+    parser.add_argument(
+        "--redraw",
+        type=Path,
+        metavar="DIR",
+        help="measure nothing; make results.md and the plots from results.json",
     )
     options = parser.parse_args(arguments)
     options.runs = options.runs or (1 if options.quick else 5)
@@ -76,7 +107,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def stop(*_: object) -> NoReturn:
-    """Ctrl-C and SIGTERM: what was started is ended on the way out, which a second one does not cut short."""
+    """Ctrl-C and SIGTERM: what was started is ended on the way out, which a second one does not cut
+    short.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -112,9 +145,14 @@ def takes_part(peer: Peer, asked: list[Scenario]) -> bool:
 
 def asked_for(options: argparse.Namespace) -> list[Scenario]:
     """Those that were named and can be measured here."""
-    named = [scenario for scenario in scenarios(quick=options.quick) if scenario.name in options.only]
+    named = [
+        scenario for scenario in scenarios(quick=options.quick) if scenario.name in options.only
+    ]
     if not memory.readable() and (skipped := OF_MEMORY.intersection(options.only)):
-        say(f"{' and '.join(sorted(skipped))}: skipped, because only Linux tells in /proc what a process occupies")
+        say(
+            f"{' and '.join(sorted(skipped))}: skipped, because only Linux tells in /proc what a "
+            "process occupies"
+        )
         return [scenario for scenario in named if scenario.name not in skipped]
     return named
 
@@ -132,7 +170,10 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, stop)
     allow_open_files()
     if "no PGO" in interpreter():
-        say("this Python was built without PGO, or does not say so: with it, all that is Python here is faster")
+        say(
+            "this Python was built without PGO, or does not say so: with it, all that is Python "
+            "here is faster"
+        )
     tables: list[Table] = []
     try:
         if options.redraw:
@@ -140,7 +181,10 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         measure_all(options, tables)
     except FileNotFoundError as error:
-        say(f"nothing to draw: there is no {error.filename}; make one with: python -m benchmarks --out DIR")
+        say(
+            f"nothing to draw: there is no {error.filename}; make one with: python -m benchmarks "
+            "--out DIR"
+        )
         return 1
     except KeyboardInterrupt:
         say("interrupted; everything that was started has been ended")

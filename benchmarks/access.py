@@ -3,8 +3,9 @@
     python benchmarks/access.py            # about five minutes
     python benchmarks/access.py --quick    # does it work? The figures of this say nothing
 
-Everything runs on this machine, in processes of its own; /proc is needed. Each figure is the median of pairs: what is
-compared takes turns, so that a machine that is busy with something else slows down both.
+Everything runs on this machine, in processes of its own; /proc is needed. Each figure is the median
+of pairs: what is compared takes turns, so that a machine that is busy with something else slows
+down both.
 """
 
 import argparse
@@ -29,12 +30,13 @@ from served import Served, served  # noqa: E402
 
 from benchmarks import strangers  # noqa: E402
 from benchmarks.strangers import READ, WRONG_A_SECOND, context  # noqa: E402
-from zaichik.access.gate import Access, AccessGate  # noqa: E402
-from zaichik.access.rules import Rules  # noqa: E402
-from zaichik.access.users import Record, Users  # noqa: E402
-from zaichik.broker.clock import SystemClock  # noqa: E402
-from zaichik.console.access_folder import dump, locked, new_password, new_token, write  # noqa: E402
-from zaichik.console.self_signed import self_signed  # noqa: E402
+from zaichik.base.clock import SystemClock  # noqa: E402
+from zaichik.cli.access_folder import dump, locked, new_password, new_token, write  # noqa: E402
+from zaichik.cli.self_signed import self_signed  # noqa: E402
+from zaichik.server.access.access_gate import Access, AccessGate  # noqa: E402
+from zaichik.server.access.rules import Rules  # noqa: E402
+from zaichik.server.access.users import Record, Users  # noqa: E402
+from zaichik.server.places import Place  # noqa: E402
 from zaichik_protocol import (  # noqa: E402
     NEED_DATA,
     Batch,
@@ -72,7 +74,7 @@ class Size:
 QUICK = Size(2, 500, 50, 2, 5, 0.5, 50, 2, 20)
 
 
-# -- brokers and clients -----------------------------------------------------------------------------------------------
+# -- brokers and clients -------------------------------------------------------------------------
 
 
 class Broker:
@@ -91,11 +93,15 @@ class Broker:
     def processor_ns(self) -> int:
         """The processor time that its threads have used."""
         tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
+        return sum(
+            int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks
+        )
 
 
 @contextmanager
-def broker(*, has_access: bool = True, has_tls: bool = True, rules: str = RULES) -> Iterator[Broker]:
+def broker(
+    *, has_access: bool = True, has_tls: bool = True, rules: str = RULES
+) -> Iterator[Broker]:
     """A broker that runs as long as the block lasts."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder, token = Path(name), ""
@@ -104,7 +110,9 @@ def broker(*, has_access: bool = True, has_tls: bool = True, rules: str = RULES)
             (folder / "rules").write_text(f"user ana\n{rules}allow all *\n", encoding="utf-8")
             with locked(folder) as descriptor:
                 write(descriptor, "users.json", dump(Users(users=(Record("ana", (known,)),))))
-                for file, data in zip(("cert.pem", "key.pem"), self_signed(["x"], datetime.now(UTC)), strict=True):
+                for file, data in zip(
+                    ("cert.pem", "key.pem"), self_signed(["x"], datetime.now(UTC)), strict=True
+                ):
                     if has_tls:
                         write(descriptor, file, data)
         options = ["--access", name] if has_access else []
@@ -155,7 +163,7 @@ class Client:
         self._socket.close()
 
 
-# -- measuring ---------------------------------------------------------------------------------------------------------
+# -- measuring -----------------------------------------------------------------------------------
 
 Measure = Callable[[], float]
 
@@ -164,7 +172,11 @@ def ratio(pairs: int, one: Measure, other: Measure) -> tuple[float, float, float
     """Returns medians of the first, the second, and of the first by the second, pair by pair."""
     found = [(one(), other()) for _ in range(pairs)]
     ones, others = zip(*found, strict=True)
-    return statistics.median(ones), statistics.median(others), statistics.median(a / b for a, b in found)
+    return (
+        statistics.median(ones),
+        statistics.median(others),
+        statistics.median(a / b for a, b in found),
+    )
 
 
 def show(what: str, value: str) -> None:
@@ -189,7 +201,8 @@ def rights(size: Size) -> None:
     ):
         a, b, by = ratio(size.pairs, lambda: cost(asking, ours), lambda: cost(plain, others))
     show(
-        "processor time of a publish, µs: with 101 rules; without access control; ratio", f"{a:.1f}; {b:.1f}; {by:.3f}"
+        "processor time of a publish, µs: with 101 rules; without access control; ratio",
+        f"{a:.1f}; {b:.1f}; {by:.3f}",
     )
 
 
@@ -209,9 +222,16 @@ def tls(size: Size) -> None:
             client.ask(Ping(2, 7))
         return (time.perf_counter() - began) / size.rounds * 1e6
 
-    with broker() as one, broker(has_access=False) as other, closing(Client(one)) as a, closing(Client(other)) as b:
+    with (
+        broker() as one,
+        broker(has_access=False) as other,
+        closing(Client(one)) as a,
+        closing(Client(other)) as b,
+    ):
         x, y, by = ratio(size.pairs, lambda: throughput(a), lambda: throughput(b))
-        show("published over one connection, MiB/s: TLS; plain; ratio", f"{x:.0f}; {y:.0f}; {by:.2f}")
+        show(
+            "published over one connection, MiB/s: TLS; plain; ratio", f"{x:.0f}; {y:.0f}; {by:.2f}"
+        )
         x, y, by = ratio(size.pairs, lambda: round_trip(a), lambda: round_trip(b))
         show("round trip of a Ping, µs: TLS; plain; ratio", f"{x:.0f}; {y:.0f}; {by:.2f}")
 
@@ -223,7 +243,10 @@ def tls(size: Size) -> None:
 
     with broker() as one, broker(has_tls=False) as other:
         x, y, by = ratio(size.pairs, lambda: logins(one), lambda: logins(other))
-    show("logins with a token, one after the other, a second: TLS; plain; ratio", f"{x:.0f}; {y:.0f}; {by:.2f}")
+    show(
+        "logins with a token, one after the other, a second: TLS; plain; ratio",
+        f"{x:.0f}; {y:.0f}; {by:.2f}",
+    )
 
 
 def idle(size: Size) -> None:
@@ -236,7 +259,11 @@ def idle(size: Size) -> None:
             for _ in range(size.idle):
                 stack.enter_context(closing(Client(at)))
             each = (at.process.resident - before) / size.idle / 1024
-        show(f"memory of an idle connection that has logged in, KiB: {'TLS' if has_tls else 'plain'}", f"{each:.1f}")
+        show(
+            "memory of an idle connection that has logged in, KiB: "
+            f"{'TLS' if has_tls else 'plain'}",
+            f"{each:.1f}",
+        )
 
 
 class Pair:
@@ -296,10 +323,13 @@ def timing(size: Size) -> None:
         await asyncio.sleep(0)
 
     async def attempt(user: str) -> float:
-        gate = AccessGate(Access(Users(users=(record,)), Rules.parse(b"")), SystemClock(), sleep=no_wait)
+        gate = AccessGate(
+            Access(Users(users=(record,)), Rules.parse(b"")), SystemClock(), sleep=no_wait
+        )
         began = time.perf_counter()
         with suppress(Refused):
-            await gate.login(Hello(1, auth=2, user=user, secret=WRONG_PASSWORD), None, "x:1")  # type: ignore[arg-type]
+            hello = Hello(1, auth=2, user=user, secret=WRONG_PASSWORD)
+            await gate.login(hello, None, Place("x:1", lambda: None))  # type: ignore[arg-type]
         return time.perf_counter() - began
 
     async def attempts() -> None:
@@ -318,7 +348,9 @@ def timing(size: Size) -> None:
 
 
 def mann_whitney(xs: list[float], ys: list[float]) -> float:
-    """Returns how likely such a difference is if there is none; by the normal distribution, without ties."""
+    """Returns how likely such a difference is if there is none; by the normal distribution, without
+    ties.
+    """
     n, m = len(xs), len(ys)
     u = sum(x > y for x in xs for y in ys)
     sigma = (n * m * (n + m + 1) / 12) ** 0.5
@@ -327,7 +359,9 @@ def mann_whitney(xs: list[float], ys: list[float]) -> float:
 
 def main() -> None:
     """Measure, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="little of everything: does it work?")
     options = parser.parse_args()
     size = QUICK if options.quick else Size()

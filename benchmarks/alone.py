@@ -14,7 +14,9 @@ TARGETS = {"idle connection": 20 * 1024, "stored message": 30, "topic": 8 * 1024
 MEANING = {
     "stored message": "stored message of 100 B, in batches of 100, over its payload",
     "stored message of 1 KiB": "stored message of 1 KiB, in batches of 100, over its payload",
-    "stored message published alone": "stored message of 100 B, in a batch of its own, over its payload",
+    (
+        "stored message published alone"
+    ): "stored message of 100 B, in a batch of its own, over its payload",
 }
 
 
@@ -25,13 +27,17 @@ def points(outcome: Outcome) -> list[str]:
 
 def ratios(outcome: Outcome, point: str, figure: str) -> list[float]:
     """Of each run, what a point costs in comparison with the first one."""
-    runs, first = (outcome.figures.get(f"{name} {figure}", []) for name in (point, points(outcome)[0]))
+    runs, first = (
+        outcome.figures.get(f"{name} {figure}", []) for name in (point, points(outcome)[0])
+    )
     return [own / other for own, other in zip(runs, first, strict=True)]
 
 
 def growth_rows(table: Table) -> list[list[str]]:
     """A row for each point, and beside each figure its ratio to the first point, run by run."""
-    found = [["what grows", "to", *(text for name in GROWTH.values() for text in (name, ": first"))]]
+    found = [
+        ["what grows", "to", *(text for name in GROWTH.values() for text in (name, ": first"))]
+    ]
     for outcome in table.outcomes:
         for point in points(outcome):
             row = [outcome.cell, point]
@@ -54,7 +60,9 @@ def pauses(table: Table) -> Iterator[tuple[str, str, dict[str, list[float]]]]:
 
 
 def tail_rows(table: Table) -> list[list[str]]:
-    """A row for each ring at each rate: quantiles, and the number of messages of all runs in each bar."""
+    """A row for each ring at each rate: quantiles, and the number of messages of all runs in each
+    bar.
+    """
     found = [["messages in the ring", "rate", *(f"{name}, ms" for name in FIGURES), *bars()]]
     for ring, rate, figures in pauses(table):
         quantiles = [shown(figures[name], ",.2f") for name in FIGURES]
@@ -63,7 +71,7 @@ def tail_rows(table: Table) -> list[list[str]]:
 
 
 def memory_rows(table: Table) -> list[list[str]]:
-    """A row for each kind of thing; for messages also the memory for each byte of their payloads."""
+    """A row for each kind of thing; for messages also the memory per byte of their payloads."""
     found = [["one", "bytes", "target", "bytes for each byte kept"]]
     for outcome in table.outcomes:
         name = outcome.cell
@@ -87,4 +95,7 @@ def burst_rows(table: Table) -> list[list[str]]:
 
 def startup_rows(table: Table) -> list[list[str]]:
     """A row for each thing that starts."""
-    return [["what", "ms"], *([outcome.cell, shown(outcome.figures.get("ms", []))] for outcome in table.outcomes)]
+    return [
+        ["what", "ms"],
+        *([outcome.cell, shown(outcome.figures.get("ms", []))] for outcome in table.outcomes),
+    ]

@@ -2,8 +2,9 @@
 
     python -m benchmarks.attacks NAME PORT CONNECTIONS SECONDS
 
-It comes from 127.0.0.2, prepares what it needs, prints "ready", and attacks until it is killed or the seconds are over,
-so it never outlives the measurement. The docstring of each function is the attack's name in the table.
+It comes from 127.0.0.2, prepares what it needs, prints "ready", and attacks until it is killed or
+the seconds are over, so it never outlives the measurement. The docstring of each function is the
+attack's name in the table.
 """
 
 import os
@@ -76,7 +77,10 @@ class Target:
 
     def prepare(self, requests: Iterator[Frame] | list[Frame]) -> None:
         """Make what the attack needs, over a connection of its own; refusals are ignored."""
-        with suppress(RuntimeError, OSError), closing(IdleConnection(self.port, ADDRESS)) as connection:
+        with (
+            suppress(RuntimeError, OSError),
+            closing(IdleConnection(self.port, ADDRESS)) as connection,
+        ):
             connection.ask(requests)
 
     def flood(self, frame: Frame | bytes, *, reads: bool = True) -> Never:
@@ -102,7 +106,9 @@ def pings(target: Target) -> Never:
 
 
 def reconnecting(target: Target) -> Never:
-    """Processes with one connection at a time, a new one every 0.4 s, which floods pings until then."""
+    """Processes with one connection at a time, a new one every 0.4 s, which floods pings until
+    then.
+    """
     data = SILENT_PING * 5000
     for _ in range(target.connections - 1):
         if not os.fork():
@@ -159,7 +165,9 @@ def describing_subscriptions(target: Target) -> Never:
 
 
 def few_bytes(target: Target) -> Never:
-    """Subscriptions with a credit of one byte, to batches of 8,192 messages, committed message by message."""
+    """Subscriptions with a credit of one byte, to batches of 8,192 messages, committed message by
+    message.
+    """
     batch = Batch.of_columns([b""] * 8192, [b"m"] * 8192)
     target.prepare([lasting("few-bytes"), *[Publish(1, "few-bytes", batch)] * 20])
 
@@ -167,7 +175,8 @@ def few_bytes(target: Target) -> Never:
         numbers = range(1, 1 + FEW_BYTES_SUBSCRIPTIONS)
         read = dict.fromkeys(numbers, 0)
         buffer = yield b"".join(
-            encode(Subscribe(number, "few-bytes", credit=FULL_CREDIT, credit_bytes=1)) for number in numbers
+            encode(Subscribe(number, "few-bytes", credit=FULL_CREDIT, credit_bytes=1))
+            for number in numbers
         )
         while True:
             commits, begin = [], 0
@@ -191,7 +200,9 @@ def deliveries(target: Target) -> Never:
 
     def rereading() -> Conversation:
         for number in count(1):
-            again = Subscribe(number, "deliveries", credit=FULL_CREDIT, credit_bytes=FULL_CREDIT_BYTES)
+            again = Subscribe(
+                number, "deliveries", credit=FULL_CREDIT, credit_bytes=FULL_CREDIT_BYTES
+            )
             data = yield (encode(Unsubscribe(0, number - 1)) if number > 1 else b"") + encode(again)
             left = SUBSCRIBED_BYTES + DELIVERIES * EVENT_BYTES - len(data)
             while left > 0:
@@ -235,7 +246,9 @@ def byte_by_byte(target: Target) -> Never:
 
 def never_reading(target: Target) -> Never:
     """Readers of the measured topics, with full sockets, that read nothing."""
-    target.prepare([lasting("filling"), *[Publish(1, "filling", one(bytes(MIB - 100)))] * STUCK_MIB])
+    target.prepare(
+        [lasting("filling"), *[Publish(1, "filling", one(bytes(MIB - 100)))] * STUCK_MIB]
+    )
     subscribe = b"".join(
         encode(Subscribe(number, topic, credit=FULL_CREDIT, credit_bytes=FULL_CREDIT_BYTES))
         for number, topic in enumerate(("filling", AWAITED, STREAMED), 1)
@@ -267,7 +280,10 @@ def never_reading_replies(target: Target) -> Never:
 
 def honest(target: Target) -> Never:
     """For comparison: one busy client that behaves, and publishes batches of 100 messages."""
-    window = encode(Publish(1, "honest", Batch.of_columns([b""] * 100, [bytes(100)] * 100))) * HONEST_WINDOW
+    window = (
+        encode(Publish(1, "honest", Batch.of_columns([b""] * 100, [bytes(100)] * 100)))
+        * HONEST_WINDOW
+    )
     answers = HONEST_WINDOW * len(encode(Published(1, 0, 0, 0, 0)))
 
     def publishing() -> Conversation:

@@ -1,10 +1,10 @@
 """Parts of what `zaichik watch` does, each as a process of its own, for `benchmarks/looking.py`.
 
     python -m benchmarks.beside asks PORT      # takes its readings of a topic, and draws nothing
-    python -m benchmarks.beside computes PORT  # asks nothing, and computes for as long as drawing takes
+    python -m benchmarks.beside computes PORT  # asks nothing, and computes as long as drawing takes
 
-The second shows what any third process costs a broker and its clients that share two processors. Each prints a line
-when it begins.
+The second shows what any third process costs a broker and its clients that share two processors.
+Each prints a line when it begins.
 """
 
 import sys
@@ -13,9 +13,9 @@ import time
 import anyio
 
 from benchmarks.busy import TOPIC
+from zaichik.apps.watch.polling import Poller
+from zaichik.cli.watch_topic import HZ, Topic
 from zaichik.client.client import connect
-from zaichik.console.watch_topic import HZ, Topic
-from zaichik.polling import Poller
 
 DRAWING_S = 0.005
 

@@ -4,10 +4,11 @@
     python -m benchmarks.bound --step keys --step topics  # only these
     python -m benchmarks.bound --python ../other/.venv/bin/python --json
 
-A broker with small limits is filled step by step, by clients from several addresses (127.0.0.2 to 127.0.0.9), and
-nothing is released before the end. After each step the growth of its resident memory since its start is compared with
-what `describe` reports as used: its field `memory`, or `bytes` in older brokers. The aim: memory grows by at most
-1.25 times what is reported. Requests that the broker refuses are counted, and are not errors. Linux only.
+A broker with small limits is filled step by step, by clients from several addresses (127.0.0.2 to
+127.0.0.9), and nothing is released before the end. After each step the growth of its resident
+memory since its start is compared with what `describe` reports as used: its field `memory`, or
+`bytes` in older brokers. The aim: memory grows by at most 1.25 times what is reported. Requests
+that the broker refuses are counted, and are not errors. Linux only.
 """
 
 import argparse
@@ -89,7 +90,9 @@ class Fillers:
     addresses: Iterator[str] = field(default_factory=lambda: cycle(ADDRESSES))
 
     def fill(self, requests: Iterable[Frame] = (), data: bytes = b"", expected: int = 0) -> None:
-        """Open one more connection, with these requests, these bytes, and this many messages to receive."""
+        """Open one more connection, with these requests, these bytes, and this many messages to
+        receive.
+        """
         try:
             self.held.append(IdleConnection(self.port, next(self.addresses), tolerant=True))
             self.held[-1].ask(requests)
@@ -106,7 +109,9 @@ class Fillers:
 
 def topic(name: str, **settings: int) -> CreateTopic:
     """The request for a topic with these settings."""
-    return CreateTopic(1, name, tuple((int(Setting[key.upper()]), value) for key, value in settings.items()))
+    return CreateTopic(
+        1, name, tuple((int(Setting[key.upper()]), value) for key, value in settings.items())
+    )
 
 
 def connections(fillers: Fillers) -> None:
@@ -131,7 +136,8 @@ def sessions(fillers: Fillers) -> None:
     """2,000 named subscriptions with long names."""
     for first in range(0, 2000, 250):
         fillers.fill(
-            Subscribe(1 + number, f"{number}{LONG}", f"{number}{LONG}") for number in range(first, first + 250)
+            Subscribe(1 + number, f"{number}{LONG}", f"{number}{LONG}")
+            for number in range(first, first + 250)
         )
 
 
@@ -140,7 +146,11 @@ def keys(fillers: Fillers) -> None:
     fillers.fill([topic("keys", compaction_window_ms=FOREVER, capacity=500)])
     for first in range(0, 40_000, 5000):
         fillers.fill(
-            Publish(1, "keys", Batch.of_columns([b"%01024d" % (begin + key) for key in range(500)], [b""] * 500))
+            Publish(
+                1,
+                "keys",
+                Batch.of_columns([b"%01024d" % (begin + key) for key in range(500)], [b""] * 500),
+            )
             for begin in range(first, first + 5000, 500)
         )
 
@@ -157,7 +167,9 @@ def stuck_readers(fillers: Fillers) -> None:
     fillers.fill([topic("unsettled", retention_ttl_ms=FOREVER, capacity=1_000_000)])
     fillers.fill([Publish(1, "unsettled", Batch.of_columns([b""], [b"m"]))] * 50_000)
     for _ in range(4):
-        fillers.fill([Subscribe(1, "unsettled", credit=1_000_000, credit_bytes=2**32 - 1)], expected=50_000)
+        fillers.fill(
+            [Subscribe(1, "unsettled", credit=1_000_000, credit_bytes=2**32 - 1)], expected=50_000
+        )
 
 
 def unread(fillers: Fillers) -> None:
@@ -176,12 +188,13 @@ def begun_frames(fillers: Fillers) -> None:
 
 
 def producers(fillers: Fillers) -> None:
-    """50 producers, of which 64 answers each are remembered, with a bit for each of 8,192 messages."""
+    """50 producers, each with 64 remembered answers of a bit for each of 8,192 messages."""
     batch = Batch.of_columns([b"k"] * 8192, [b""] * 8192)
     fillers.fill([topic("answers", compaction_window_ms=FOREVER)])
     for producer in range(1, 51):
         fillers.fill(
-            Publish(1, "answers", batch, producer=producer, sequence=sequence) for sequence in range(REMEMBERED)
+            Publish(1, "answers", batch, producer=producer, sequence=sequence)
+            for sequence in range(REMEMBERED)
         )
 
 
@@ -190,7 +203,12 @@ STEPS: dict[str, Step] = {
     step.__name__.replace("_", "-"): step
     for step in (
         *(connections, topics, subscriptions, sessions, keys, small_batches),
-        *(stuck_readers, producers, unread, begun_frames),  # the last two are cut off after ten seconds
+        *(
+            stuck_readers,
+            producers,
+            unread,
+            begun_frames,
+        ),  # the last two are cut off after ten seconds
     )
 }
 
@@ -206,7 +224,19 @@ async def reported(port: int) -> int:
 def broker(python: str) -> Iterator[tuple[int, int]]:
     """Port and process id of a broker with small limits as long as the block lasts."""
     limits = [word for name, value in LIMITS.items() for word in ("--limit", f"{name}={value}")]
-    command = [python, "-I", "-m", "zaichik", "serve", "--port", "0", "--json", "--log-level", "warning", *limits]
+    command = [
+        python,
+        "-I",
+        "-m",
+        "zaichik",
+        "serve",
+        "--port",
+        "0",
+        "--json",
+        "--log-level",
+        "warning",
+        *limits,
+    ]
     with tempfile.TemporaryDirectory(prefix="bound-") as name:
         log = Path(name) / "broker.log"
         with process(command, log, {}, **PIPES) as child:
@@ -225,7 +255,13 @@ def measure(steps: Iterable[str], python: str) -> Iterator[Point]:
             seconds = time.monotonic() - begin
             time.sleep(SETTLE_SECONDS)
             grown = resident_bytes(pid) - start
-            yield Point(name, grown, anyio.run(reported, port), fillers.refusals() - refused, round(seconds, 1))
+            yield Point(
+                name,
+                grown,
+                anyio.run(reported, port),
+                fillers.refusals() - refused,
+                round(seconds, 1),
+            )
 
 
 def line(point: Point) -> str:
@@ -247,9 +283,15 @@ def main(words: Iterable[str] | None = None) -> int:
         epilog=f"steps, in their order:\n{described}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--step", action="append", choices=STEPS, metavar="NAME", help="see below; may be repeated")
     parser.add_argument(
-        "--python", type=interpreter, default=sys.executable, metavar="PATH", help="whose `-m zaichik` is the broker"
+        "--step", action="append", choices=STEPS, metavar="NAME", help="see below; may be repeated"
+    )
+    parser.add_argument(
+        "--python",
+        type=interpreter,
+        default=sys.executable,
+        metavar="PATH",
+        help="whose `-m zaichik` is the broker",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(None if words is None else list(words))
@@ -260,7 +302,10 @@ def main(words: Iterable[str] | None = None) -> int:
     try:
         for point in measure(options.step or STEPS, options.python):
             points.append(point)
-            say(f"{point.step}: {point.grown / MIB:,.1f} MiB, {point.reported / MIB:,.1f} MiB reported")
+            say(
+                f"{point.step}: {point.grown / MIB:,.1f} MiB, {point.reported / MIB:,.1f} MiB "
+                "reported"
+            )
     except KeyboardInterrupt:
         say("interrupted")
         code = 130
@@ -270,7 +315,10 @@ def main(words: Iterable[str] | None = None) -> int:
     if options.json:
         print(json.dumps([{**asdict(point), "ratio": point.ratio} for point in points], indent=1))
     elif points:
-        print(f"{'filled':16} {'grown, MiB':>12} {'reported, MiB':>14} {'ratio':>9} {'refused':>9} {'seconds':>9}")
+        print(
+            f"{'filled':16} {'grown, MiB':>12} {'reported, MiB':>14} {'ratio':>9} {'refused':>9} "
+            f"{'seconds':>9}"
+        )
         print("\n".join(map(line, points)))
         print(f"\naim: at most {TARGET} times what is reported, and {NOISE_BYTES / MIB:g} MiB")
     return code

@@ -1,4 +1,5 @@
-"""Memory freed after a burst: resident memory before, at the peak, and five seconds after all messages have expired.
+"""Memory freed after a burst: resident memory before, at the peak, and five seconds after all
+messages have expired.
 
 Resident memory is Linux's `VmRSS`, and `VmHWM` for the peak.
 """
@@ -30,12 +31,16 @@ async def play(job: Job) -> dict[str, float]:
         Setting.CAPACITY: total,
         Setting.MAX_BYTES: 2**40,
     }
-    first.ask([CreateTopic(1, TOPIC, tuple((int(name), value) for name, value in settings.items()))])
+    first.ask(
+        [CreateTopic(1, TOPIC, tuple((int(name), value) for name, value in settings.items()))]
+    )
     before = resident_bytes(pid)
     first.ask(messages(TOPIC, total, job.size))
     async with zaichik.connect(port=port) as client, asyncio.timeout(job.deadline):
         if (resident := (await client.topics(TOPIC))[0]["resident"]) != total:
-            raise RuntimeError(f"{resident:,} messages were there at the end of the burst, not {total:,}")
+            raise RuntimeError(
+                f"{resident:,} messages were there at the end of the burst, not {total:,}"
+            )
         peak = peak_bytes(pid)
         while (await client.topics(TOPIC))[0]["resident"]:  # noqa: ASYNC110 - another process tells only when asked
             await asyncio.sleep(LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""A publisher and readers that keep a broker busy while it is watched, for `benchmarks/views.py`."""
+"""A publisher and readers that keep a watched broker busy, for `benchmarks/views.py`."""
 
 import threading
 import time
@@ -8,7 +8,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchmarks.access import Broker, Client
-from zaichik_protocol import FOREVER, Batch, Commit, CreateTopic, Messages, Publish, Subscribe, Subscribed, encode
+from zaichik_protocol import (
+    FOREVER,
+    Batch,
+    Commit,
+    CreateTopic,
+    Messages,
+    Publish,
+    Subscribe,
+    Subscribed,
+    encode,
+)
 
 TOPIC = "orders"
 PAYLOAD = b"a payload of a hundred bytes, as many have them".ljust(100, b".")
@@ -81,9 +91,15 @@ class Load:
         self._readers = Readers(at, readers)
 
     def publish(self, count: int) -> float:
-        """Publish this many messages, as fast as they are read. Returns µs of the broker's processor time for each."""
+        """Publish this many messages, as fast as they are read.
+
+        Returns µs of the broker's processor time for each.
+        """
         data = encode(Publish(1, TOPIC, Batch.of_columns([b"key"], [PAYLOAD])))
-        at_end, before = self._readers.expect(count * self._count), processor_ns(self._at.process.pid)
+        at_end, before = (
+            self._readers.expect(count * self._count),
+            processor_ns(self._at.process.pid),
+        )
         self._publisher.pipeline(data, count, UNDER_WAY)
         if not at_end.wait(60):
             raise RuntimeError("the readers did not get everything")
@@ -95,8 +111,11 @@ class Load:
 
     @contextmanager
     def steady(self) -> Iterator[None]:
-        """A thousand messages a second are published as long as the block lasts, in batches of ten."""
-        ended, request = threading.Event(), Publish(1, TOPIC, Batch.of_columns([b"key"] * 10, [PAYLOAD] * 10))
+        """While the block lasts, publish a thousand messages a second, in batches of ten."""
+        ended, request = (
+            threading.Event(),
+            Publish(1, TOPIC, Batch.of_columns([b"key"] * 10, [PAYLOAD] * 10)),
+        )
 
         def publish() -> None:
             while not ended.wait(0.01 - time.monotonic() % 0.01):

@@ -1,7 +1,9 @@
-"""The cost of encoding and decoding the batches of a stream, and nothing else: no socket, no broker, no task.
+"""The cost of encoding and decoding the batches of a stream, and nothing else: no socket, no
+broker, no task.
 
-Each batch is as large as the producer of zaichik makes it. It is encoded by a publisher, decoded by a broker, and then,
-for each subscriber, encoded by the broker and decoded into columns of keys and payloads by the subscriber.
+Each batch is as large as the producer of zaichik makes it. It is encoded by a publisher, decoded by
+a broker, and then, for each subscriber, encoded by the broker and decoded into columns of keys and
+payloads by the subscriber.
 """
 
 import time
@@ -26,7 +28,10 @@ def batches(job: Job) -> list[tuple[list[bytes], list[bytes]]]:
     size = max(1, min(CHUNK, CHUNK_BYTES // job.size))
     keys = zipf_keys(job.keys, job.messages) if job.keys else [b""] * job.messages
     payload = b"x" * job.size
-    return [(some := keys[first : first + size], [payload] * len(some)) for first in range(0, job.messages, size)]
+    return [
+        (some := keys[first : first + size], [payload] * len(some))
+        for first in range(0, job.messages, size)
+    ]
 
 
 async def play(job: Job) -> dict[str, float]:

@@ -2,24 +2,26 @@
 
     python benchmarks/core.py
 
-Each figure is the median of seven rounds; compare only figures of one run. `python -m benchmarks` measures a whole
-broker, and compares it with others.
+Each figure is the median of seven rounds; compare only figures of one run. `python -m benchmarks`
+measures a whole broker, and compares it with others.
 """
 
+import json
 import statistics
 import timeit
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
-from zaichik.broker.compaction import CompactionWindow
-from zaichik.broker.ring import BroadcastRing
-from zaichik_protocol import Batch, Commit, Frame, FrameDecoder, Messages, Publish, Published, encode
-from zaichik_protocol.codec import encode_by_declaration
-from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS
+from zaichik.core.compaction import CompactionWindow
+from zaichik.core.ring import BroadcastRing
+from zaichik_protocol import EVENTS, REPLIES, REQUESTS, Batch, FrameDecoder, declaration, encode
 
 ROUNDS = 7
 MILLION = 1_000_000
+# Every frame, with each of its flags.
+GOLDEN = Path(__file__).parents[1] / "protocol" / "vectors" / "frames.json"
 
 
 def microseconds(function: Callable[[], object], calls: int = 500) -> float:
@@ -33,17 +35,22 @@ def show(title: str, *figures: tuple[str, float]) -> None:
 
 
 def codec() -> None:
-    """Measure the declaration against its plain twins."""
-    batch = Batch.of_columns([b"key"] * 100, [b"x" * 100] * 100)
-    frames: list[Frame] = [Publish(1, "topic", batch), Messages(1, 0, 0, batch)]
-    frames += [Published(1, 0, 100, 0, 1), Commit(1, 2, 3)]
-    for frame in frames:
-        name, data = type(frame).__name__, encode(frame)
-        decoder = FrameDecoder(REQUESTS + REPLIES + EVENTS, max_frame=2**20)
-        declared, twin = microseconds(partial(encode_by_declaration, frame)), microseconds(partial(encode, frame))
-        show(f"encode {name}", ("declaration", declared), ("twin", twin))
-        declared = microseconds(partial(decoder.decode_by_declaration, data))
-        show(f"decode {name}", ("declaration", declared), ("twin", microseconds(partial(decode, decoder, data))))
+    """Measure every frame: how it is written and read, beside the declaration in construct."""
+    accepts = REQUESTS + REPLIES + EVENTS
+    decoder = FrameDecoder(accepts, max_frame=2**20)
+    for golden in json.loads(GOLDEN.read_text(encoding="utf-8")):
+        data = bytes.fromhex(golden["hex"])
+        frame = declaration.decode(accepts, data)
+        show(
+            f"encode {golden['name']}",
+            ("derived", microseconds(partial(encode, frame))),
+            ("construct", microseconds(partial(declaration.encode, frame))),
+        )
+        show(
+            f"decode {golden['name']}",
+            ("derived", microseconds(partial(decode, decoder, data))),
+            ("construct", microseconds(partial(declaration.decode, accepts, data))),
+        )
 
 
 def decode(decoder: FrameDecoder, data: bytes) -> None:
@@ -53,7 +60,9 @@ def decode(decoder: FrameDecoder, data: bytes) -> None:
 
 
 def ring() -> None:
-    """Measure finding the middle of a million entries, and appending while many readers do not wait."""
+    """Measure finding the middle of a million entries, and appending while many readers do not
+    wait.
+    """
     one = Batch.of_columns([b""], [b""])
     large = BroadcastRing(MILLION, 2**40)
     for _ in range(MILLION):
@@ -73,7 +82,11 @@ def ring() -> None:
         small.append(one, 0)
 
     none = microseconds(lambda: append_to_waiting(0))
-    show("append", ("none waits", none), ("10,000 wait", microseconds(lambda: append_to_waiting(10_000), 10)))
+    show(
+        "append",
+        ("none waits", none),
+        ("10,000 wait", microseconds(lambda: append_to_waiting(10_000), 10)),
+    )
 
 
 def batch() -> None:

@@ -1,4 +1,5 @@
-"""Where the time goes: processor time per message, in each of the three processes that it passes through.
+"""Where the time goes: processor time per message, in each of the three processes that it passes
+through.
 
     python -m benchmarks.cpu                              # a producer and an `async for`, 100 B
     python -m benchmarks.cpu --size 1024
@@ -43,7 +44,9 @@ async def told() -> None:
 
 async def broker(options: argparse.Namespace) -> Report:
     """An embedded broker with room for all messages, until it is told to end."""
-    topic = zaichik.TopicSettings(capacity=options.messages, max_bytes=2**34, retention_ttl_ms=10**9)
+    topic = zaichik.TopicSettings(
+        capacity=options.messages, max_bytes=2**34, retention_ttl_ms=10**9
+    )
     async with zaichik.running_broker(settings=zaichik.BrokerSettings(topic=topic)) as server:
         print(server.port, flush=True)
         seconds = processor_seconds()
@@ -143,19 +146,28 @@ def measure(options: argparse.Namespace, arguments: list[str]) -> None:
             process.kill()
             process.wait()
     wall = max(report.get("wall", 0.0) for report in reports.values())
-    print(f"{options.messages / wall:,.0f} messages/s, {wall / options.messages * 1e6:.2f} µs each; processor time:")
+    print(
+        f"{options.messages / wall:,.0f} messages/s, {wall / options.messages * 1e6:.2f} µs each; "
+        "processor time:"
+    )
     for role, report in reports.items():
         print(f"  {role:10s} {report['seconds'] / options.messages * 1e6:8.2f} µs a message")
 
 
 def main() -> None:
     """The options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--messages", type=int, help="default 1,000,000; with --awaited 5,000")
     parser.add_argument("--size", type=int, default=100, help="bytes of a payload (default 100)")
-    parser.add_argument("--awaited", action="store_true", help="no subscriber; each publish waits for its result")
+    parser.add_argument(
+        "--awaited", action="store_true", help="no subscriber; each publish waits for its result"
+    )
     parser.add_argument("--loop", choices=["asyncio", "uvloop", "trio"], default="asyncio")
-    parser.add_argument("--profile", choices=list(ROLES), help="print where one process spends its time")
+    parser.add_argument(
+        "--profile", choices=list(ROLES), help="print where one process spends its time"
+    )
     parser.add_argument("--role", choices=list(ROLES), help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,8 +1,10 @@
-"""Sockets of an attacker: dialled from an address of its own, driven by two loops that cost as little as possible.
+"""Sockets of an attacker: dialled from an address of its own, driven by two loops that cost as
+little as possible.
 
-`flood` sends the same bytes again and again over all its connections; `converse` answers what comes. A connection that
-the broker closes is dialled again. Everything that is sent was encoded beforehand: an attacker that is busy with its
-own frames would show how fast the attacker is, not how well a broker protects its other clients.
+`flood` sends the same bytes again and again over all its connections; `converse` answers what
+comes. A connection that the broker closes is dialled again. Everything that is sent was encoded
+beforehand: an attacker that is busy with its own frames would show how fast the attacker is, not
+how well a broker protects its other clients.
 """
 
 import select
@@ -17,11 +19,15 @@ from zaichik_protocol import Hello, encode
 ADDRESS = "127.0.0.2"  # the clients that are measured come from 127.0.0.1
 HELLO = encode(Hello(1, client="attacker"))
 CHUNK = 64 * 1024  # bytes of one system call
-MANY = 100  # connections: from this number on, each gets a small buffer, because others need the kernel's memory, too
+# connections: from this number on, each gets a small buffer, because others need the kernel's
+# memory, too
+MANY = 100
 SMALL_BUFFER = 64 * 1024
 PATIENCE_SECONDS = 2.0  # for a broker that accepts late or greets late
 PAUSE_SECONDS = 0.02  # before dialling a broker again that has refused a connection
-_BIND_ADDRESS_NO_PORT = 24  # of Linux: the port is chosen by `connect`, so that those of closed connections serve again
+_BIND_ADDRESS_NO_PORT = (
+    24  # of Linux: the port is chosen by `connect`, so that those of closed connections serve again
+)
 
 Conversation = Generator[bytes, bytes, None]
 
@@ -93,7 +99,10 @@ class Swarm:
         self.sockets: dict[int, socket.socket] = {}
 
     def dial_missing(self) -> list[int]:
-        """Dial those that are missing. Returns the descriptors of the new ones; a refusal ends the attempt."""
+        """Dial those that are missing.
+
+        Returns the descriptors of the new ones; a refusal ends the attempt.
+        """
         new: list[int] = []
         while len(self.sockets) < self._number and time.monotonic() >= self._dial_at:
             try:
@@ -111,10 +120,18 @@ class Swarm:
         self.sockets.pop(number).close()
 
 
-def flood(port: int, number: int, frames: bytes, ready: Callable[[], None], *, reads: bool = True) -> Never:
-    """Send the frames again and again over this many connections, each as fast as the broker takes them."""
+def flood(
+    port: int, number: int, frames: bytes, ready: Callable[[], None], *, reads: bool = True
+) -> Never:
+    """Send the frames again and again over this many connections, each as fast as the broker takes
+    them.
+    """
     data = memoryview(frames * max(1, CHUNK // len(frames)))
-    swarm, poll, scratch = Swarm(port, number, blocking=False), select.epoll(), bytearray(1024 * 1024)
+    swarm, poll, scratch = (
+        Swarm(port, number, blocking=False),
+        select.epoll(),
+        bytearray(1024 * 1024),
+    )
     sent: dict[int, int] = {}  # how far each has come in the data, which begins anew after its end
     interest = select.EPOLLOUT | (select.EPOLLIN if reads else 0)
     for _ in range(number):
@@ -132,7 +149,9 @@ def flood(port: int, number: int, frames: bytes, ready: Callable[[], None], *, r
                 if events & ~select.EPOLLOUT and not raw.recv_into(scratch):
                     raise ConnectionError("closed by the broker")
                 if events & select.EPOLLOUT:
-                    sent[descriptor] = (sent[descriptor] + raw.send(data[sent[descriptor] :])) % len(data)
+                    sent[descriptor] = (
+                        sent[descriptor] + raw.send(data[sent[descriptor] :])
+                    ) % len(data)
             except BlockingIOError:
                 pass
             except OSError:
@@ -140,8 +159,10 @@ def flood(port: int, number: int, frames: bytes, ready: Callable[[], None], *, r
                 swarm.drop(descriptor)
 
 
-def converse(port: int, number: int, conversation: Callable[[], Conversation], ready: Callable[[], None]) -> Never:
-    """Hold this many conversations at once: each is given what came, and yields what is to be sent."""
+def converse(
+    port: int, number: int, conversation: Callable[[], Conversation], ready: Callable[[], None]
+) -> Never:
+    """Hold this many conversations at once: each gets what came, and yields what is to be sent."""
     swarm, poll = Swarm(port, number, blocking=True), select.epoll()
     talks: dict[int, Conversation] = {}
 

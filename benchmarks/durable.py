@@ -1,12 +1,12 @@
 """Durable topics beside what others do on a disk: rates, and what survives a power cut.
 
-Peers take turns, as in `python -m benchmarks`, and each row says what a power cut leaves of what was acknowledged. What
-is not installed and cannot be fetched has a row with the reason. Fetched once into ~/.cache/zaichik-bench are Kafka's
-server (43 MB; it needs Java 17) and a NATS server that can sync each message, compiled by Go, if the installed one is
-too old.
+Peers take turns, as in `python -m benchmarks`, and each row says what a power cut leaves of what
+was acknowledged. What is not installed and cannot be fetched has a row with the reason. Fetched
+once into ~/.cache/zaichik-bench are Kafka's server (43 MB; it needs Java 17) and a NATS server that
+can sync each message, compiled by Go, if the installed one is too old.
 
-Of zaichik alone: a late subscriber served from the disk, a memory topic beside a durable one on a very slow disk, and
-how long a broker takes to start with a large log.
+Of zaichik alone: a late subscriber served from the disk, a memory topic beside a durable one on a
+very slow disk, and how long a broker takes to start with a large log.
 
 All servers have folders in one folder on one disk, which is removed at the end.
 """
@@ -34,7 +34,14 @@ from benchmarks.scenarios import Scenario
 from benchmarks.turns import lasting_servers, measure, why_absent, willing
 
 ZAICHIK = ["zaichik_memory", "zaichik_durable", "zaichik_slow_disk"]
-OTHERS = ["redis_always", "redis_everysec", "jetstream_always", "jetstream_file", "kafka_synced", "kafka_unsynced"]
+OTHERS = [
+    "redis_always",
+    "redis_everysec",
+    "jetstream_always",
+    "jetstream_file",
+    "kafka_synced",
+    "kafka_unsynced",
+]
 PEERS = [*ZAICHIK, *OTHERS]
 SCENARIOS = [scenario.name for scenario in scenarios(0, quick=True)]
 QUICK_SYNC_SECONDS = 0.05
@@ -46,7 +53,7 @@ examples:
   python -m benchmarks.durable --quick                   # everything, small: does it work?
   python -m benchmarks.durable --only publishing --peers zaichik_durable redis_always
   python -m benchmarks.durable --only restart --gigabytes 10
-  python -m benchmarks.durable --out benchmarks/results/durable    # also writes results.json and results.md
+  python -m benchmarks.durable --out benchmarks/results/durable  # also writes results.json and .md
 
 scenarios: """ + ", ".join(SCENARIOS)
 
@@ -54,9 +61,19 @@ scenarios: """ + ", ".join(SCENARIOS)
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Returns the options."""
     parser = parser_of("python -m benchmarks.durable", __doc__, EXAMPLES, SCENARIOS, PEERS)
-    parser.add_argument("--gigabytes", type=float, help="the log of `restart` (default 0.5; with --quick 0.01)")
-    parser.add_argument("--disk", type=Path, default=CACHE, metavar="DIR", help=f"where it writes (default: {CACHE})")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write results.json and results.md")
+    parser.add_argument(
+        "--gigabytes", type=float, help="the log of `restart` (default 0.5; with --quick 0.01)"
+    )
+    parser.add_argument(
+        "--disk",
+        type=Path,
+        default=CACHE,
+        metavar="DIR",
+        help=f"where it writes (default: {CACHE})",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="where to write results.json and results.md"
+    )
     options = parser.parse_args(arguments)
     options.runs = options.runs or (1 if options.quick else 5)
     options.gigabytes = options.gigabytes or (0.01 if options.quick else 0.5)
@@ -73,7 +90,10 @@ def sync_us(folder: Path) -> float:
             os.fsync(file.fileno())
             taken.append(time.perf_counter() - begin)
     if (median := statistics.median(taken) * 1e6) < IN_MEMORY_US:
-        say(f"a sync in {folder} takes {median:.0f} µs: that is no disk; name a folder on one with --disk")
+        say(
+            f"a sync in {folder} takes {median:.0f} µs: that is no disk; name a folder on one with "
+            "--disk"
+        )
     return median
 
 
@@ -81,7 +101,9 @@ def measure_all(options: argparse.Namespace, tables: list[Table]) -> None:
     """Append a table for each scenario that was asked for, and print it as soon as it is there."""
     if options.quick:
         zaichik_slow_disk.PEER.seconds = QUICK_SYNC_SECONDS
-    asked = [it for it in scenarios(options.gigabytes, quick=options.quick) if it.name in options.only]
+    asked = [
+        it for it in scenarios(options.gigabytes, quick=options.quick) if it.name in options.only
+    ]
     if not hasattr(os, "posix_fadvise"):
         asked = [it for it in asked if it.name != "cold"]
         say("cold: skipped, because this system cannot be told to forget what it has read")
@@ -95,12 +117,16 @@ def measure_all(options: argparse.Namespace, tables: list[Table]) -> None:
         absent = {named[name]: reason for name, reason in reasons.items() if reason}
         for scenario in asked:
             if taking_part := willing(scenario, peers):
-                tables.append(with_absent(measure(scenario, taking_part, options.runs, servers), scenario, absent))
+                tables.append(
+                    with_absent(
+                        measure(scenario, taking_part, options.runs, servers), scenario, absent
+                    )
+                )
                 print(durable_table.printed(tables[-1]), flush=True)
 
 
 def with_absent(table: Table, scenario: Scenario, absent: dict[Peer, str]) -> Table:
-    """Returns the table after adding a row for each peer that is missing: its last column says why."""
+    """Returns the table with a row for each missing peer, whose last column says why."""
     for peer, reason in absent.items():
         if scenario.name in peer.scenarios:
             table.outcomes.append(Outcome(peer.label, scenario.cells[0].label, 0))
@@ -117,16 +143,23 @@ def main(arguments: Sequence[str]) -> int:
     tables: list[Table] = []
     out, code, sync = options.out, 0, 0.0
     options.disk.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="durable-", dir=options.disk, ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(
+        prefix="durable-", dir=options.disk, ignore_cleanup_errors=True
+    ) as name:
         tempfile.tempdir = os.environ["TMPDIR"] = name  # of this process, and of those it starts
         try:
             sync = sync_us(Path(name))
             measure_all(options, tables)
         except KeyboardInterrupt:
             say("interrupted; everything that was started has been ended")
-            out, code = out / "interrupted" if out and tables else None, 130  # complete results stay as they are
+            out, code = (
+                out / "interrupted" if out and tables else None,
+                130,
+            )  # complete results stay as they are
     if out:
-        measured = {outcome.peer for table in tables for outcome in table.outcomes if outcome.figures}
+        measured = {
+            outcome.peer for table in tables for outcome in table.outcomes if outcome.figures
+        }
         peers = [peer for peer in map(peer_of, options.peers) if peer.label in measured]
         results = report.gather(tables, options.runs, peers, quick=options.quick)
         results.about["sync_us"] = sync

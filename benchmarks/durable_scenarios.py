@@ -1,4 +1,6 @@
-"""What `benchmarks.durable` measures: publishing to a disk, reading back from it, and what a disk does to the rest."""
+"""What `benchmarks.durable` measures: publishing to a disk, reading back from it, and what a disk
+does to the rest.
+"""
 
 import os
 import tempfile
@@ -17,7 +19,9 @@ from benchmarks.scenarios import Cell, Scenario
 
 SYNCS = "syncs/s"
 RING = "from the ring"
-FLUSHES = 15  # which number of a block device's statistics counts its flushes (Linux, Documentation/block/stat.rst)
+# which number of a block device's statistics counts its flushes (Linux,
+# Documentation/block/stat.rst)
+FLUSHES = 15
 PAYLOAD = 1000  # bytes of each message that fills a log for a start
 ENDLESS = 1_000_000_000  # messages of a stream that is ended
 LONG = 1200.0  # seconds that filling a large log may take
@@ -56,7 +60,8 @@ def scenarios(gigabytes: float, *, quick: bool) -> list[Scenario]:
         ),
         Scenario(
             "beside",
-            "A memory topic beside a stream to a durable one, on a disk that takes a second for a write, 100 B",
+            "A memory topic beside a stream to a durable one, on a disk that takes a second for a "
+            "write, 100 B",
             neighbours[:1] if quick else neighbours,
         ),
         Scenario(
@@ -68,11 +73,13 @@ def scenarios(gigabytes: float, *, quick: bool) -> list[Scenario]:
     ]
 
 
-# -- publishing ----------------------------------------------------------------------------------------------
+# -- publishing ----------------------------------------------------------------------------------
 
 
 def published(job: Job) -> Figures:
-    """Returns acknowledged messages per second; and the flushes of the whole disk, where the system counts them."""
+    """Returns acknowledged messages per second; and the flushes of the whole disk, where the system
+    counts them.
+    """
     with actor(job) as process:
         process.ready()
         os.sync()  # nobody waits for what another has left unwritten
@@ -88,21 +95,29 @@ def published(job: Job) -> Figures:
 
 
 def flushes() -> int | None:
-    """Returns how often the disk has been flushed since the system started; None where nobody counts that."""
+    """Returns how often the disk has been flushed since the system started; None where nobody
+    counts that.
+    """
     device = Path(tempfile.gettempdir()).stat().st_dev
     try:
-        words = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat").read_text(encoding="ascii").split()
+        words = (
+            Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat")
+            .read_text(encoding="ascii")
+            .split()
+        )
         return int(words[FLUSHES])
     except (OSError, IndexError):
         return None
 
 
-# -- reading -------------------------------------------------------------------------------------------------
+# -- reading -------------------------------------------------------------------------------------
 
 
 def replayed(job: Job) -> Figures:
-    """Returns messages per second that a late subscriber is given, from memory and from the disk."""
-    return {name: replay(replace(job, axis=name, topic=job.topic + name[-4:])) for name in (RING, COLD)}
+    """Returns messages per second that a late subscriber gets, from memory and from the disk."""
+    return {
+        name: replay(replace(job, axis=name, topic=job.topic + name[-4:])) for name in (RING, COLD)
+    }
 
 
 def replay(job: Job) -> float:
@@ -117,20 +132,24 @@ def replay(job: Job) -> float:
         process.ready()  # the subscription stands
         result = process.result()
     complete(int(result["count"]), job.messages)
-    if job.axis == COLD and before is not None and flushes() is not None:  # there is a device, and reads are counted
+    if (
+        job.axis == COLD and before is not None and flushes() is not None
+    ):  # there is a device, and reads are counted
         complete_reads((bytes_read(server) or 0) - before, job.messages * job.size)
     seconds: float = result["end"] - result["begin"]
     return int(result["count"]) / seconds
 
 
 def complete_reads(found: int, payloads: int) -> None:
-    """Raises `Failed` if a server that served these bytes had less than half of them from the disk."""
+    """Raises `Failed` if a server read less than half of these bytes from the disk."""
     if found < payloads / 2:
         raise Failed("the system read the log from its memory, although it was told to forget it")
 
 
 def forget_pages(folder: Path) -> None:
-    """Have the system drop the pages of all files in a folder, so that the next reads come from the disk."""
+    """Have the system drop the pages of all files in a folder, so that the next reads come from the
+    disk.
+    """
     for path in files(folder):
         file = os.open(path, os.O_RDONLY)
         try:
@@ -154,13 +173,17 @@ def bytes_read(process: int) -> int | None:
     return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes:"))
 
 
-# -- beside --------------------------------------------------------------------------------------------------
+# -- beside --------------------------------------------------------------------------------------
 
 
 def beside(job: Job) -> Figures:
-    """Returns the rate at which a memory topic is published to: alone, and while a durable one is, too."""
+    """Returns the rate at which a memory topic is published to: alone, and while a durable one is,
+    too.
+    """
     figures = {"alone": published(job)[RATE]}
-    durable = replace(job, role="publisher", axis=DURABLE, topic=f"{job.topic}-durable", messages=ENDLESS)
+    durable = replace(
+        job, role="publisher", axis=DURABLE, topic=f"{job.topic}-durable", messages=ENDLESS
+    )
     with ExitStack() as stack:
         stream = stack.enter_context(actor(durable))
         stream.ready()

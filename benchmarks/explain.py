@@ -1,13 +1,13 @@
 """What it costs to remember a little for `zaichik explain`, while nobody asks.
 
-    python benchmarks/explain.py                     # about two minutes
-    python benchmarks/explain.py --quick             # does it work? The figures of this say nothing
-    python benchmarks/explain.py --base COMMIT       # compared with that, instead of the last commit without it
+    python benchmarks/explain.py                # about two minutes
+    python benchmarks/explain.py --quick        # does it work? The figures of this say nothing
+    python benchmarks/explain.py --base COMMIT  # compared with that, not the last one without it
 
-The same publishes are sent over a socket to the broker as it is, and as it was before it remembered anything. They come
-as fast as it reads them, many with each read, which is where a publish costs least. Each figure is the ratio of
-processor times, the median of pairs that take turns, so that a machine that is busy with something else slows down
-both.
+The same publishes are sent over a socket to the broker as it is, and as it was before it remembered
+anything. They come as fast as it reads them, many with each read, which is where a publish costs
+least. Each figure is the ratio of processor times, the median of pairs that take turns, so that a
+machine that is busy with something else slows down both.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from io import BytesIO
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FIRST = "zaichik/explain/decisions.py"  # what was not there before
+FIRST = "zaichik/core/decisions.py"  # what was not there before
 
 PAIRS, PUBLISHES = 10, 30_000
 SCENARIOS = {
@@ -44,7 +44,9 @@ def main() -> None:
     parser.add_argument("--base", metavar="COMMIT")
     parser.add_argument("--only", choices=SCENARIOS, help="one scenario")
     parser.add_argument("--worker", nargs=2, metavar=("SCENARIO", "COUNT"), help=argparse.SUPPRESS)
-    parser.add_argument("--client", nargs=3, metavar=("PORT", "SCENARIO", "COUNT"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--client", nargs=3, metavar=("PORT", "SCENARIO", "COUNT"), help=argparse.SUPPRESS
+    )
     arguments = parser.parse_args()
     if arguments.worker:
         print(worker(arguments.worker[0], int(arguments.worker[1])))
@@ -63,27 +65,38 @@ def main() -> None:
             if arguments.only not in {None, name}:
                 continue
             count = publishes // (20 if name == "batches" else 1)
-            ratios = [seconds(ROOT, name, count) / seconds(Path(folder), name, count) for _ in range(pairs)]
+            ratios = [
+                seconds(ROOT, name, count) / seconds(Path(folder), name, count)
+                for _ in range(pairs)
+            ]
             print(f"{statistics.median(ratios):6.3f}  {name}: {meaning}", flush=True)
 
 
 def before() -> str:
     """Returns the last commit without a memory of decisions."""
     command = ["git", "log", "--diff-filter=A", "--format=%H^", "--", FIRST]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()[-1]
+    return subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split()[-1]
 
 
 def seconds(tree: Path, scenario: str, count: int) -> float:
-    """Returns the processor time of this many publishes in a process of its own, with the packages of that folder."""
+    """Returns the processor time of this many publishes in a process of its own, with the packages
+    of that folder.
+    """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tree), str(tree / "protocol")])}
     command = [sys.executable, __file__, "--worker", scenario, str(count)]
-    done = subprocess.run(command, cwd=tree, env=environment, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=tree, env=environment, check=True, capture_output=True, text=True
+    )
     return float(done.stdout)
 
 
 def worker(scenario: str, count: int) -> float:
-    """Returns the processor time of a broker for this many publishes of a client in another process."""
-    from zaichik.running import running_broker
+    """Returns the processor time of a broker for this many publishes of a client in another
+    process.
+    """
+    from zaichik.server.running import running_broker
 
     async def run() -> float:
         async with running_broker() as server:
@@ -119,7 +132,10 @@ def answers(peer: socket.socket, requests: bytes) -> None:
 
 
 def frames(scenario: str, count: int) -> tuple[bytes, bytes]:
-    """Returns the requests that make the topic and its reader, and this many publishes. All are answered."""
+    """Returns the requests that make the topic and its reader, and this many publishes.
+
+    All are answered.
+    """
     from zaichik_protocol import FOREVER, Batch, CreateTopic, Hello, Publish, Subscribe, encode
 
     is_compacted, size = scenario in {"compacted", "batches"}, 100 if scenario == "batches" else 1

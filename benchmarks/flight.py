@@ -1,11 +1,12 @@
-"""What `zaichik serve --record` costs: processor time of a fixed number of publishes, with a recording and without.
+"""What `zaichik serve --record` costs: processor time of a fixed number of publishes, with a
+recording and without.
 
     python benchmarks/flight.py            # a minute or two
     python benchmarks/flight.py --quick    # does it work? The figures of this say nothing
 
-Two brokers run all the time, and take turns: recorded, plain, recorded, plain. What is compared is the processor time
-of all threads of each, so the thread that writes the file counts. Each figure is the median of ten pairs. Compare
-ratios only.
+Two brokers run all the time, and take turns: recorded, plain, recorded, plain. What is compared is
+the processor time of all threads of each, so the thread that writes the file counts. Each figure is
+the median of ten pairs. Compare ratios only.
 """
 
 import argparse
@@ -24,7 +25,8 @@ from benchmarks.access import Broker, Client, ratio, show  # noqa: E402
 from zaichik_protocol import Batch, CreateTopic, Publish, Setting, TopicCreated, encode  # noqa: E402
 
 PAIRS, QUICK_PAIRS = 10, 2
-# What is published: a name, topic, messages in a batch, bytes of each, publishes in a turn, publishes under way.
+# What is published: a name, topic, messages in a batch, bytes of each, publishes in a turn,
+# publishes under way.
 CASES = [
     ("one at a time, 100 bytes", "orders", 1, 100, 10_000, 1),
     ("100 under way, 100 bytes", "orders", 1, 100, 20_000, 100),
@@ -66,7 +68,9 @@ def compare(file: Path, pairs: int, part: float, *options: str) -> None:
         for client in one, other:
             client.ask(CreateTopic(1, "durable", ((Setting.DURABLE, 1),)), TopicCreated)
         for name, topic, messages, size, full, under_way in CASES:
-            publish = encode(Publish(1, topic, Batch.of_columns([b""] * messages, [b"x" * size] * messages)))
+            publish = encode(
+                Publish(1, topic, Batch.of_columns([b""] * messages, [b"x" * size] * messages))
+            )
             count = max(under_way, int(full * part))
             for at, client in ((recorded, one), (plain, other)):
                 measure(at, client, publish, count // 4 + 1, under_way)  # not counted
@@ -82,12 +86,17 @@ def compare(file: Path, pairs: int, part: float, *options: str) -> None:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a fraction of everything")
     quick = parser.parse_args().quick
     pairs, part = (QUICK_PAIRS, 0.2) if quick else (PAIRS, 1.0)
     with tempfile.TemporaryDirectory() as folder:
-        for title, options in (("recorded", ()), ("recorded, payloads masked", ("--record-masked",))):
+        for title, options in (
+            ("recorded", ()),
+            ("recorded, payloads masked", ("--record-masked",)),
+        ):
             show(f"{title}: a publish, processor time", "recorded µs; plain µs; ratio; file")
             compare(Path(folder, title), pairs, part, *options)
 

@@ -1,12 +1,14 @@
 """How the cost of publishing grows with what the broker holds: it should not.
 
-For each axis there is a broker at every point, all running at once, and short slices of publishing alternate between
-them, in changing order: whatever slows the machine down slows down every point. A figure is the median of its slices,
-and what counts is its ratio to the figure of the first point in the same run.
+For each axis there is a broker at every point, all running at once, and short slices of publishing
+alternate between them, in changing order: whatever slows the machine down slows down every point. A
+figure is the median of its slices, and what counts is its ratio to the figure of the first point in
+the same run.
 
-There are three figures: the time of an awaited publish of one message, as its program sees it; the broker's processor
-time for it, in which the client's own cost cannot hide growth; and the broker's processor time for a batch of a
-hundred. The latter two come from Linux's /proc and are left out elsewhere.
+There are three figures: the time of an awaited publish of one message, as its program sees it; the
+broker's processor time for it, in which the client's own cost cannot hide growth; and the broker's
+processor time for a batch of a hundred. The latter two come from Linux's /proc and are left out
+elsewhere.
 """
 
 import os
@@ -39,7 +41,9 @@ AXES: dict[str, tuple[int, ...]] = {
     "connections": (1, 10, 100, 1_000),
 }
 TOPIC, OTHER = "measured", "other"
-SMALL = 1_000  # messages retained where something else grows: the ring is full at every point, so each publish evicts
+# messages retained where something else grows: the ring is full at every point, so each publish
+# evicts
+SMALL = 1_000
 
 
 def retain(first: IdleConnection, port: int, point: int) -> list[IdleConnection]:
@@ -107,14 +111,19 @@ class Point:
 
     async def _publish(self, count: int, publishes: int) -> tuple[float, float | None]:
         """Microseconds each took, and microseconds of the broker's processor."""
-        batch, publish = Batch.of_columns([b""] * count, [b"x" * 100] * count), self._client.publish_batch
+        batch, publish = (
+            Batch.of_columns([b""] * count, [b"x" * 100] * count),
+            self._client.publish_batch,
+        )
         before, begin = processor_us(self._pid), time.monotonic()
         for _ in range(publishes):
             await publish(TOPIC, batch)
         took = (time.monotonic() - begin) * 1e6
         after = processor_us(self._pid)
         self.published += count * publishes
-        return took / publishes, None if before is None or after is None else (after - before) / publishes
+        return took / publishes, None if before is None or after is None else (
+            after - before
+        ) / publishes
 
     async def check(self, before: int) -> None:
         """Compare the broker's count with ours.
@@ -124,11 +133,13 @@ class Point:
         """
         (state,) = await self._client.topics(TOPIC)
         if state["published"] != before + self.published:
-            raise RuntimeError(f"{state['published']:,} messages were published, not {before + self.published:,}")
+            raise RuntimeError(
+                f"{state['published']:,} messages were published, not {before + self.published:,}"
+            )
 
 
 def processor_us(pid: int) -> float | None:
-    """Microseconds that the main thread of a process has run; None where the kernel does not tell."""
+    """Microseconds that the main thread of a process has run; None if the kernel keeps no count."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1000
     except FileNotFoundError:
@@ -136,10 +147,11 @@ def processor_us(pid: int) -> float | None:
 
 
 def keep_apart(pids: Sequence[int]) -> None:
-    """Keeps this process on one processor and the brokers on another, where the system has two and can be told.
+    """Keeps this process on one processor and the brokers on another, where the system has two and
+    can be told.
 
-    The system decides anew for each broker whether it shares a processor with its client, and a publish that is awaited
-    takes half as long again if not. That would look like growth.
+    The system decides anew for each broker whether it shares a processor with its client, and a
+    publish that is awaited takes half as long again if not. That would look like growth.
     """
     if hasattr(os, "sched_setaffinity") and len(processors := sorted(os.sched_getaffinity(0))) > 1:
         os.sched_setaffinity(0, processors[:1])

@@ -1,7 +1,9 @@
-"""Idle connections, topics and messages in a broker, created without keeping the measuring process busy.
+"""Idle connections, topics and messages in a broker, created without keeping the measuring process
+busy.
 
-An idle client of the library commits ten times a second; a thousand of them would be measured beside the broker. Here a
-connection is a blocking socket that has said Hello: from then on it costs its process a descriptor and nothing else.
+An idle client of the library commits ten times a second; a thousand of them would be measured
+beside the broker. Here a connection is a blocking socket that has said Hello: from then on it costs
+its process a descriptor and nothing else.
 """
 
 import socket
@@ -26,7 +28,9 @@ from zaichik_protocol import (
 )
 
 READ = 256 * 1024
-PIPELINE = 100  # requests sent before their replies are read: few enough for the buffers of both sides
+PIPELINE = (
+    100  # requests sent before their replies are read: few enough for the buffers of both sides
+)
 PER_CONNECTION = 1_000  # subscriptions, as many as the broker allows
 BATCH = 100  # messages
 
@@ -115,7 +119,9 @@ def topics(number: int) -> Iterator[Frame]:
 
 def messages(topic: str, number: int, size: int) -> Iterator[Frame]:
     """Requests that publish as many messages, in batches of a hundred."""
-    return repeat(Publish(1, topic, Batch.of_columns([b""] * BATCH, [b"x" * size] * BATCH)), number // BATCH)
+    return repeat(
+        Publish(1, topic, Batch.of_columns([b""] * BATCH, [b"x" * size] * BATCH)), number // BATCH
+    )
 
 
 def connections(port: int, number: int) -> list[IdleConnection]:

@@ -5,13 +5,14 @@
     python -m benchmarks.isolation --attack publishes --connections 30 --rounds 9
     python -m benchmarks.isolation --python ../other/.venv/bin/python --json > other.json
 
-For each attack, two turns alternate (A B A B ...): clients of the broker that is attacked, and clients of a broker
-while a second one is attacked. The latter is the control: an attacker takes processor time from every process on
-the machine, and only what goes beyond that is the broker's fault. What counts is the ratio of the two in one round.
-Each turn has brokers, connections and topics of its own, so that nothing is left of the turn before.
+For each attack, two turns alternate (A B A B ...): clients of the broker that is attacked, and
+clients of a broker while a second one is attacked. The latter is the control: an attacker takes
+processor time from every process on the machine, and only what goes beyond that is the broker's
+fault. What counts is the ratio of the two in one round. Each turn has brokers, connections and
+topics of its own, so that nothing is left of the turn before.
 
-awaited   one awaited publish after the other: publishes per second, the milliseconds that one in a thousand
-          exceeds, and those of the slowest (a stall that is long but rare shows only there)
+awaited   one awaited publish after the other: publishes per second, the milliseconds that one in a
+          thousand exceeds, and those of the slowest (a long but rare stall shows only there)
 stream    messages per second from one process that publishes to one that subscribes
 
 Clients come from 127.0.0.1, attackers from 127.0.0.2. Linux only.
@@ -104,8 +105,12 @@ class Victims:
             for name in names:
                 self._processes[name].say("go")
             for name in names:
-                figures[name] = json.loads(self._processes[name].line(self._seconds * STALL_FACTOR + PATIENCE_SECONDS))
-        failures = [f"{name}: {found['failed']}" for name, found in figures.items() if "failed" in found]
+                figures[name] = json.loads(
+                    self._processes[name].line(self._seconds * STALL_FACTOR + PATIENCE_SECONDS)
+                )
+        failures = [
+            f"{name}: {found['failed']}" for name, found in figures.items() if "failed" in found
+        ]
         longest_ms = self._seconds * STALL_FACTOR * 1000
         return Turn(
             awaited=figures["awaited"].get("rate", 0.0),
@@ -122,33 +127,51 @@ def victims(directory: Path, seconds: float) -> Iterator[Victims]:
     with ExitStack() as stack:
         log, spoken = directory / "victims.log", dict[str, Spoken]()
         for name in ROLES:
-            child = stack.enter_context(process([sys.executable, "-m", "benchmarks.victims", name], log, {}, **PIPES))
+            child = stack.enter_context(
+                process([sys.executable, "-m", "benchmarks.victims", name], log, {}, **PIPES)
+            )
             spoken[name] = Spoken(child, log, name)
         yield Victims(spoken, seconds)
 
 
 @contextmanager
 def brokers(directory: Path, python: str) -> Iterator[tuple[int, int]]:
-    """Ports of two new brokers as long as the block lasts; it ends them at once, whatever they still have to do.
+    """Ports of two new brokers as long as the block lasts; it ends them at once, whatever they
+    still have to do.
 
     Raises:
         Failed: one does not start, or its log tells of a bug.
     """
     log = directory / "broker.log"
     log.unlink(missing_ok=True)
-    command = [python, "-I", "-m", "zaichik", "serve", "--port", "0", "--json", "--log-level", "warning"]
+    command = [
+        python,
+        "-I",
+        "-m",
+        "zaichik",
+        "serve",
+        "--port",
+        "0",
+        "--json",
+        "--log-level",
+        "warning",
+    ]
     with ExitStack() as stack:
         children = [stack.enter_context(process(command, log, {}, **PIPES)) for _ in range(2)]
         for child in children:
             stack.callback(kill, child)
-        first, second = (json.loads(Spoken(child, log, "the broker").line())["port"] for child in children)
+        first, second = (
+            json.loads(Spoken(child, log, "the broker").line())["port"] for child in children
+        )
         yield first, second
     if "Traceback" in (told := log.read_text(encoding="utf-8", errors="replace")):
         raise Failed(f"the broker's log: {told[-2000:]}")
 
 
 @contextmanager
-def attacking(directory: Path, attack: str, connections: int, port: int, seconds: float) -> Iterator[None]:
+def attacking(
+    directory: Path, attack: str, connections: int, port: int, seconds: float
+) -> Iterator[None]:
     """An attacker as long as the block lasts; it ends by itself, should this process be killed."""
     log = directory / "attacker.log"
     most = int(seconds * (2 * STALL_FACTOR + 2) + PATIENCE_SECONDS)
@@ -157,7 +180,10 @@ def attacking(directory: Path, attack: str, connections: int, port: int, seconds
         Spoken(child, log, attack).line(PREPARE_SECONDS)
         yield
         if has_ended(child):
-            raise Failed(f"the attacker has ended: {log.read_text(encoding='utf-8', errors='replace')[-1000:]}")
+            raise Failed(
+                "the attacker has ended: "
+                f"{log.read_text(encoding='utf-8', errors='replace')[-1000:]}"
+            )
 
 
 def measure(options: Options) -> Iterator[Row]:
@@ -175,21 +201,32 @@ def _row(directory: Path, clients: Victims, attack: str, connections: int, optio
         for turns, is_control in ((row.beside, False), (row.control, True)):
             with brokers(directory, options.python) as (port, other):
                 clients.connect(port)
-                with attacking(directory, attack, connections, other if is_control else port, options.seconds):
+                with attacking(
+                    directory, attack, connections, other if is_control else port, options.seconds
+                ):
                     time.sleep(SETTLE_SECONDS)
                     turns.append(turn := clients.measure())
-            turn_name = f"{attack} x {connections}, round {number + 1}, {'control' if is_control else 'beside '}"
+            turn_name = (
+                f"{attack} x {connections}, round {number + 1}, "
+                f"{'control' if is_control else 'beside '}"
+            )
             say(
                 f"{turn_name}: {turn.awaited:,.0f} awaited/s, "
-                f"p99.9 {turn.p999_ms:,.1f} ms, slowest {turn.worst_ms:,.1f} ms, stream {turn.stream:,.0f}/s"
-                + "".join(f"; {failure}" for failure in turn.failures)
+                f"p99.9 {turn.p999_ms:,.1f} ms, slowest {turn.worst_ms:,.1f} ms, stream "
+                f"{turn.stream:,.0f}/s" + "".join(f"; {failure}" for failure in turn.failures)
             )
     return row
 
 
-def chosen(names: Sequence[str] | None = None, connections: Sequence[int] | None = None) -> list[tuple[str, int]]:
+def chosen(
+    names: Sequence[str] | None = None, connections: Sequence[int] | None = None
+) -> list[tuple[str, int]]:
     """Names and numbers of connections to measure: by default all of them."""
-    return [(name, number) for name in names or BY_NAME for number in (connections or ATTACKS[BY_NAME[name]])]
+    return [
+        (name, number)
+        for name in names or BY_NAME
+        for number in (connections or ATTACKS[BY_NAME[name]])
+    ]
 
 
 def described() -> str:
@@ -211,7 +248,9 @@ def interpreter(text: str) -> str:
     try:
         subprocess.run([path, "-I", "-c", "import zaichik"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise argparse.ArgumentTypeError(f"{text} is not a Python that has zaichik installed") from error
+        raise argparse.ArgumentTypeError(
+            f"{text} is not a Python that has zaichik installed"
+        ) from error
     return path
 
 
@@ -223,14 +262,32 @@ def parsed(words: Iterable[str] | None) -> argparse.Namespace:
         epilog=described(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--attack", action="append", choices=BY_NAME, metavar="NAME", help="see below; may be repeated")
     parser.add_argument(
-        "--connections", action="append", type=int, metavar="N", help="connections of the attacker; may be repeated"
+        "--attack",
+        action="append",
+        choices=BY_NAME,
+        metavar="NAME",
+        help="see below; may be repeated",
     )
     parser.add_argument(
-        "--seconds", type=float, default=Options.seconds, help="seconds of each measurement (default: %(default)s)"
+        "--connections",
+        action="append",
+        type=int,
+        metavar="N",
+        help="connections of the attacker; may be repeated",
     )
-    parser.add_argument("--rounds", type=int, default=Options.rounds, help="rounds per attack (default: %(default)s)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=Options.seconds,
+        help="seconds of each measurement (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=Options.rounds,
+        help="rounds per attack (default: %(default)s)",
+    )
     parser.add_argument(
         "--python",
         type=interpreter,
@@ -242,18 +299,27 @@ def parsed(words: Iterable[str] | None) -> argparse.Namespace:
     options = parser.parse_args(None if words is None else list(words))
     if options.seconds <= 0 or options.rounds < 1 or min(options.connections or [1]) < 1:
         parser.error("seconds, rounds and connections must be more than 0")
+    if not has_address():
+        problem = f"this system has no address {ADDRESS}, where attackers come from"
+        parser.error(f"{problem}; run it on Linux")
+    return options
+
+
+def has_address() -> bool:
+    """Whether attackers can come from the address that is theirs."""
     try:
         with closing(socket.create_server((ADDRESS, 0))):
-            pass
+            return True
     except OSError:
-        parser.error(f"this system has no address {ADDRESS}, where attackers come from; run it on Linux")
-    return options
+        return False
 
 
 def main(words: Iterable[str] | None = None) -> int:
     """Measure what was asked for; the results so far are shown, also after Ctrl-C."""
     asked = parsed(words)
-    options = Options(chosen(asked.attack, asked.connections), asked.seconds, asked.rounds, asked.python)
+    options = Options(
+        chosen(asked.attack, asked.connections), asked.seconds, asked.rounds, asked.python
+    )
     rows: list[Row] = []
     code = 0
     try:
@@ -267,7 +333,14 @@ def main(words: Iterable[str] | None = None) -> int:
         code = 1
     if asked.json:
         print(
-            json.dumps({**asdict(options), "rows": [row.figures() for row in rows], "summary": summary(rows)}, indent=1)
+            json.dumps(
+                {
+                    **asdict(options),
+                    "rows": [row.figures() for row in rows],
+                    "summary": summary(rows),
+                },
+                indent=1,
+            )
         )
     elif rows:
         print(table(rows))

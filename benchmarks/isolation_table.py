@@ -1,4 +1,6 @@
-"""The results of `isolation` as rows: the ratios of clients beside an attack to those of the control."""
+"""The results of `isolation` as rows: the ratios of clients beside an attack to those of the
+control.
+"""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -37,7 +39,9 @@ class Row:
     control: list[Turn] = field(default_factory=list)
 
     def ratios(self, figure: str) -> list[float]:
-        """Returns beside ÷ control, round by round; 0 where the control got nothing, since that proves nothing good."""
+        """Returns beside ÷ control, round by round; 0 where the control got nothing, since that
+        proves nothing good.
+        """
         pairs = zip(self.beside, self.control, strict=True)
         rates = [(getattr(beside, figure), getattr(control, figure)) for beside, control in pairs]
         return [beside / control if control else 0.0 for beside, control in rates]
@@ -64,7 +68,9 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
     """The figures with targets; empty if there are no rows."""
     if not rows:
         return {}
-    middles = [statistics.median(row.ratios(figure)) for row in rows for figure in ("awaited", "stream")]
+    middles = [
+        statistics.median(row.ratios(figure)) for row in rows for figure in ("awaited", "stream")
+    ]
     return {
         "lowest ratio": min(middles),
         "median ratio": statistics.median(middles),
@@ -75,7 +81,8 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
 def table(rows: Sequence[Row]) -> str:
     """All rows, and how far they are from the aims."""
     head = (
-        f"{'':24} {'':>5}  {'awaited publishes/s':^38}  {'p99.9 of one, ms':^17}  {'slowest, ms':^17}  "
+        f"{'':24} {'':>5}  {'awaited publishes/s':^38}  {'p99.9 of one, ms':^17}  "
+        f"{'slowest, ms':^17}  "
         f"{'stream, messages/s':^40}\n"
         f"{'attack':24} {'conns':>5}  {'beside':>8} {'control':>8} {'ratio (min-max)':>20}  "
         f"{'beside':>8} {'control':>8}  {'beside':>8} {'control':>8}  "
@@ -86,12 +93,17 @@ def table(rows: Sequence[Row]) -> str:
     targets: dict[str, tuple[str, Callable[[float], bool]]] = {
         "lowest ratio": (f"at least {LOWEST_RATIO}", lambda value: value >= LOWEST_RATIO),
         "median ratio": (f"at least {MEDIAN_RATIO}", lambda value: value >= MEDIAN_RATIO),
-        "largest p99.9 beyond control, ms": (f"at most {MOST_MORE_MS:g}", lambda value: value <= MOST_MORE_MS),
+        "largest p99.9 beyond control, ms": (
+            f"at most {MOST_MORE_MS:g}",
+            lambda value: value <= MOST_MORE_MS,
+        ),
     }
     lines.append("")
     for name, value in found.items():
         target, is_met = targets[name]
-        lines.append(f"{name}: {value:,.3g} (target: {target}; {'met' if is_met(value) else 'MISSED'})")
+        lines.append(
+            f"{name}: {value:,.3g} (target: {target}; {'met' if is_met(value) else 'MISSED'})"
+        )
     return "\n".join(lines)
 
 

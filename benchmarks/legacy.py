@@ -1,11 +1,13 @@
-"""An unchanged client of the original: messages a second, with TCP_QUICKACK at the gateway and without it.
+"""An unchanged client of the original: messages a second, with TCP_QUICKACK at the gateway and
+without it.
 
     python benchmarks/legacy.py [--seconds 3] [--runs 3]
 
-The client does what the original's library does: it publishes, reads its message and commits, each write small and by
-itself, with Nagle's algorithm on. It then sends the next Publish only after its Commit was acknowledged. A system that
-has nothing to send delays that for 40 ms; a gateway that sets TCP_QUICKACK at every receive makes it acknowledge at
-once. Client, gateway and broker are processes of their own, and the two gateways take turns.
+The client does what the original's library does: it publishes, reads its message and commits, each
+write small and by itself, with Nagle's algorithm on. It then sends the next Publish only after its
+Commit was acknowledged. A system that has nothing to send delays that for 40 ms; a gateway that
+sets TCP_QUICKACK at every receive makes it acknowledge at once. Client, gateway and broker are
+processes of their own, and the two gateways take turns.
 """
 
 import argparse
@@ -23,8 +25,8 @@ from multiprocessing.connection import Connection
 import anyio
 
 import zaichik
-from zaichik.legacy.frames import Command, Commit, Publish, Subscribe, encode
-from zaichik.legacy.gateway import Gateway
+from zaichik.apps.legacy.frames import Command, Commit, Publish, Subscribe, encode
+from zaichik.apps.legacy.gateway import Gateway
 
 TOPIC = "benchmark"
 PAYLOAD = bytes(100)
@@ -32,9 +34,15 @@ PAYLOAD = bytes(100)
 
 def main() -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description="messages a second of an unchanged client of the original")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each run (default: %(default)g)")
-    parser.add_argument("--runs", type=int, default=3, help="of each gateway (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description="messages a second of an unchanged client of the original"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, help="of each run (default: %(default)g)"
+    )
+    parser.add_argument(
+        "--runs", type=int, default=3, help="of each gateway (default: %(default)s)"
+    )
     arguments = parser.parse_args()
     rates: dict[bool, list[float]] = {False: [], True: []}
     with broker() as address:
@@ -75,7 +83,17 @@ def rate(port: int, seconds: float) -> float:
 @contextmanager
 def broker() -> Iterator[str]:
     """Returns the address of a broker that ends with the block."""
-    command = [sys.executable, "-m", "zaichik", "serve", "--port", "0", "--json", "--log-level", "error"]
+    command = [
+        sys.executable,
+        "-m",
+        "zaichik",
+        "serve",
+        "--port",
+        "0",
+        "--json",
+        "--log-level",
+        "error",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

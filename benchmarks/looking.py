@@ -1,7 +1,7 @@
 """Programs that watch a broker, for `benchmarks/views.py`.
 
-A signal stops them and another lets them go on: so one broker is watched and left alone in turns, and nothing else
-about it differs.
+A signal stops them and another lets them go on: so one broker is watched and left alone in turns,
+and nothing else about it differs.
 """
 
 import fcntl
@@ -28,14 +28,27 @@ from benchmarks.processes import process
 
 SIZE = struct.pack("HHHH", 50, 200, 0, 0)  # of a terminal: lines, columns and two unused
 
-Looker = Callable[[int], AbstractContextManager[int]]  # for a broker at that port; returns the processes' group
+Looker = Callable[
+    [int], AbstractContextManager[int]
+]  # for a broker at that port; returns the processes' group
 
 
 @contextmanager
 def web(broker: int) -> Iterator[tuple[int, int]]:
     """Returns port and process id of a `zaichik web` that runs as long as the block lasts."""
     address = f"127.0.0.1:{broker}"
-    command = [sys.executable, "-m", "zaichik", "web", "--connect", address, "--port", "0", "--json", "--metrics"]
+    command = [
+        sys.executable,
+        "-m",
+        "zaichik",
+        "web",
+        "--connect",
+        address,
+        "--port",
+        "0",
+        "--json",
+        "--metrics",
+    ]
     with tempfile.TemporaryDirectory() as name:
         log = Path(name, "log")
         with process(command, log, {}, stdout=subprocess.PIPE, text=True) as child:
@@ -52,13 +65,16 @@ class Stream(threading.Thread):
     Args:
         port: of `zaichik web`.
         query: says what is looked at.
-        heed: called with each state and the time when it came, by `time.perf_counter`; None: no state is parsed.
+        heed: called with each state and the time when it came, by `time.perf_counter`; None: no
+            state is parsed.
 
     Attributes:
         sizes: bytes of each event, by its kind.
     """
 
-    def __init__(self, port: int, query: str, heed: Callable[[Any, float], None] | None = None) -> None:
+    def __init__(
+        self, port: int, query: str, heed: Callable[[Any, float], None] | None = None
+    ) -> None:
         super().__init__(daemon=True)
         connection = HTTPConnection("127.0.0.1", port, timeout=30)
         connection.connect()
@@ -81,7 +97,11 @@ class Stream(threading.Thread):
                 size += len(line)
                 if line.startswith(b"event: "):
                     kind = line[7:-1].decode()
-                elif line.startswith(b"data: ") and self._heed is not None and kind in {"state", "delta"}:
+                elif (
+                    line.startswith(b"data: ")
+                    and self._heed is not None
+                    and kind in {"state", "delta"}
+                ):
                     came = time.perf_counter()
                     state = patched(state if kind == "delta" else {}, json.loads(line[6:]))
                     self._heed(state, came)
@@ -151,13 +171,17 @@ def watch(broker: int) -> Iterator[int]:
         with process(command, log, {"TERM": "xterm-256color"}, **pipes) as child:
             os.close(theirs)
             if not has_drawn(ours):
-                raise RuntimeError(f"zaichik watch draws nothing: {log.read_text(encoding='utf-8')}")
-            # Not a thread that reads what is drawn: it would hold the lock of the interpreter, which our publisher and
-            # our readers need.
+                raise RuntimeError(
+                    f"zaichik watch draws nothing: {log.read_text(encoding='utf-8')}"
+                )
+            # Not a thread that reads what is drawn: it would hold the lock of the interpreter,
+            # which our publisher and our readers need.
             with process(["cat"], Path(os.devnull), {}, stdin=ours, stdout=subprocess.DEVNULL):
                 yield child.pid
                 child.terminate()
-                os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # as long as it draws, somebody must read
+                os.waitid(
+                    os.P_PID, child.pid, os.WEXITED | os.WNOWAIT
+                )  # as long as it draws, somebody must read
     os.close(ours)
 
 
@@ -165,13 +189,18 @@ def has_drawn(terminal: int) -> bool:
     """Returns whether the picture of a live topic appears on that terminal within half a minute."""
     seen, end = b"", time.monotonic() + 30
     with suppress(OSError):  # the program has ended
-        while b"live" not in seen and select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0]:
+        while (
+            b"live" not in seen
+            and select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0]
+        ):
             seen += os.read(terminal, 1 << 16)
     return b"live" in seen
 
 
 def beside(part: str) -> Looker:
-    """Returns a looker that does only a part of what `zaichik watch` does: see `benchmarks/beside.py`."""
+    """Returns a looker that does only a part of what `zaichik watch` does: see
+    `benchmarks/beside.py`.
+    """
 
     @contextmanager
     def looking(broker: int) -> Iterator[int]:
@@ -180,10 +209,14 @@ def beside(part: str) -> Looker:
             log = Path(name, "log")
             with process(command, log, {}, stdout=subprocess.PIPE, text=True) as child:
                 if not child.stdout.readline():
-                    raise RuntimeError(f"benchmarks.beside {part} did not begin: {log.read_text(encoding='utf-8')}")
+                    raise RuntimeError(
+                        f"benchmarks.beside {part} did not begin: {log.read_text(encoding='utf-8')}"
+                    )
                 yield child.pid
                 if child.poll() is not None:
-                    raise RuntimeError(f"benchmarks.beside {part} has ended: {log.read_text(encoding='utf-8')}")
+                    raise RuntimeError(
+                        f"benchmarks.beside {part} has ended: {log.read_text(encoding='utf-8')}"
+                    )
 
     return looking
 

@@ -22,25 +22,37 @@ def complete(found: int, expected: int) -> None:
 
 
 def stream(job: Job) -> Figures:
-    """Returns deliveries per second from all publishers to all subscribers; many of a kind share two processes."""
+    """Returns deliveries per second from all publishers to all subscribers; many of a kind share
+    two processes.
+    """
     processes = 1 if job.subscribers == 1 else 2
     writing = replace(job, processes=1 if job.publishers == 1 else 2)
     expected = len(set(zipf_keys(job.keys, job.messages))) if job.keep_first else job.messages
-    reading = replace(job, role="subscriber", expected=expected, subscribers=job.subscribers // processes)
+    reading = replace(
+        job, role="subscriber", expected=expected, subscribers=job.subscribers // processes
+    )
     with ExitStack() as stack:
         readers: list[Actor] = [stack.enter_context(actor(reading)) for _ in range(processes)]
         for reader in readers:
             reader.ready()
-        writers: list[Actor] = [stack.enter_context(actor(writing)) for _ in range(writing.processes)]
+        writers: list[Actor] = [
+            stack.enter_context(actor(writing)) for _ in range(writing.processes)
+        ]
         for writer in writers:
             writer.ready()
         begin = time.monotonic()
         for writer in writers:
             writer.go()
-        written = [writer.result() for writer in writers]  # first, because readers would wait for a writer that failed
+        written = [
+            writer.result() for writer in writers
+        ]  # first, because readers would wait for a writer that failed
         read = [reader.result() for reader in readers]
     complete(sum(result["count"] for result in read), expected * job.subscribers)
-    return {RATE: job.messages * job.subscribers / (max(result["end"] for result in (*written, *read)) - begin)}
+    return {
+        RATE: job.messages
+        * job.subscribers
+        / (max(result["end"] for result in (*written, *read)) - begin)
+    }
 
 
 def alone(job: Job) -> tuple[dict[str, float], float]:
@@ -75,6 +87,8 @@ def roundtrip(job: Job) -> Figures:
 
 
 def told(job: Job) -> Figures:
-    """Returns the result of a role that runs alone, so that nothing has to begin at the same moment."""
+    """Returns the result of a role that runs alone, so that nothing has to begin at the same
+    moment.
+    """
     with actor(job) as process:
         return process.result()

@@ -1,8 +1,10 @@
-"""The growth of the broker's memory for one connection, one stored message, one topic, and one byte that is kept.
+"""The growth of the broker's memory for one connection, one stored message, one topic, and one byte
+that is kept.
 
-Memory means what belongs to the process alone (Linux's `Private_Clean` + `Private_Dirty`). It is read at two sizes, and
-the difference is divided by the number of things between them, so that fixed costs drop out. What the kernel holds for
-a socket does not belong to the process and is not counted.
+Memory means what belongs to the process alone (Linux's `Private_Clean` + `Private_Dirty`). It is
+read at two sizes, and the difference is divided by the number of things between them, so that fixed
+costs drop out. What the kernel holds for a socket does not belong to the process and is not
+counted.
 """
 
 import os
@@ -39,7 +41,9 @@ def add_connections(first: IdleConnection, port: int, begin: int, end: int) -> l
 def add_messages(
     size: int, first: IdleConnection, port: int, begin: int, end: int, *, alone: bool = False
 ) -> list[IdleConnection]:
-    """Stores messages, in batches of a hundred or each in a batch of its own; none of them is dropped."""
+    """Stores messages, in batches of a hundred or each in a batch of its own; none of them is
+    dropped.
+    """
     del port
     topic = f"messages-{begin}"
     first.ask([create(topic, end)])
@@ -61,7 +65,9 @@ ADD: dict[str, Add] = {
     "idle connection": add_connections,
     "stored message": partial(add_messages, PAYLOADS["stored message"]),
     "stored message of 1 KiB": partial(add_messages, PAYLOADS["stored message of 1 KiB"]),
-    "stored message published alone": partial(add_messages, PAYLOADS["stored message published alone"], alone=True),
+    "stored message published alone": partial(
+        add_messages, PAYLOADS["stored message published alone"], alone=True
+    ),
     "topic": add_topics,
 }
 
@@ -80,17 +86,25 @@ def private_bytes(pid: int) -> int:
 
 def resident_bytes(pid: int) -> int:
     """Returns the bytes of memory that the process occupies now."""
-    return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf(
+        "SC_PAGE_SIZE"
+    )
 
 
 def peak_bytes(pid: int) -> int:
     """Returns the most bytes that the process has occupied so far."""
-    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines() if "VmHWM" in line)
+    (line,) = (
+        line
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+        if "VmHWM" in line
+    )
     return int(line.split()[1]) * 1024
 
 
 async def play(job: Job) -> dict[str, float]:
-    """Bytes for one of them; of a message, bytes over its payload, and bytes for each byte of the payload."""
+    """Bytes for one of them; of a message, bytes over its payload, and bytes for each byte of the
+    payload.
+    """
     (port, pid), add = job.servers[0], ADD[job.axis]
     small, large = job.points
     first = IdleConnection(port)

@@ -1,8 +1,10 @@
-"""One throughput run of `nats bench`, NATS's own measuring program in Go, with one publisher and one subscriber.
+"""One throughput run of `nats bench`, NATS's own measuring program in Go, with one publisher and
+one subscriber.
 
-The figure is the subscriber's: the number of messages divided by the time between the first and the last. (The clock
-of all other rates starts with the publisher, less than a millisecond before the first message arrives.) The subscriber
-ends once it has counted all messages; if one is lost, it waits until the job's deadline.
+The figure is the subscriber's: the number of messages divided by the time between the first and the
+last. (The clock of all other rates starts with the publisher, less than a millisecond before the
+first message arrives.) The subscriber ends once it has counted all messages; if one is lost, it
+waits until the job's deadline.
 """
 
 import asyncio
@@ -46,9 +48,26 @@ async def play(job: Job) -> dict[str, float]:
 async def started(command: str, job: Job) -> Process:
     """Starts `nats bench sub` or `nats bench pub`, with the job's number and size of messages."""
     program, server = str(nats_cli()), f"nats://127.0.0.1:{job.port}"
-    counted = ("--msgs", str(job.messages), "--size", f"{job.size}B", "--clients", "1", "--no-progress")
+    counted = (
+        "--msgs",
+        str(job.messages),
+        "--size",
+        f"{job.size}B",
+        "--clients",
+        "1",
+        "--no-progress",
+    )
     return await asyncio.create_subprocess_exec(
-        program, "--server", server, "bench", command, job.topic, *counted, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT
+        program,
+        "--server",
+        server,
+        "bench",
+        command,
+        job.topic,
+        *counted,
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=STDOUT,
     )
 
 

@@ -1,9 +1,10 @@
-"""Programs that package managers rarely have, fetched once into a cache directory and used from there.
+"""Programs that package managers rarely have, fetched once into a cache directory and used from
+there.
 
-Kafka's server is a list of files on Maven Central; each must have the checksum that `peers/kafka_jars.txt` gives.
-`nats bench` is compiled by Go, which checks what it downloads against its own database of checksums, and so is a NATS
-server that can sync each message, if the installed one is older. zaichik's own compiled wheel is made there, too, one
-for each state of the source.
+Kafka's server is a list of files on Maven Central; each must have the checksum that
+`peers/kafka_jars.txt` gives. `nats bench` is compiled by Go, which checks what it downloads against
+its own database of checksums, and so is a NATS server that can sync each message, if the installed
+one is older. zaichik's own compiled wheel is made there, too, one for each state of the source.
 """
 
 import functools
@@ -32,12 +33,17 @@ class Unobtainable(Exception):
 
 
 def kafka_jars() -> list[Path]:
-    """Returns the files of Kafka's server, for Java's class path, after downloading those that are missing (43 MB).
+    """Returns the files of Kafka's server, for Java's class path, after downloading those that are
+    missing (43 MB).
 
     Raises:
         Unobtainable: Maven Central cannot be reached, or a file differs from its checksum.
     """
-    lines = [line for line in KAFKA_JARS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    lines = [
+        line
+        for line in KAFKA_JARS.read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
+    ]
     pairs = [line.split() for line in lines]
     with ThreadPoolExecutor(8) as threads:
         return list(threads.map(lambda pair: downloaded(*pair), pairs))
@@ -67,7 +73,8 @@ def downloaded(checksum: str, path: str) -> Path:
 
 
 def nats_cli() -> Path:
-    """Returns the program `nats`, after compiling it if the cache has none, which takes about a minute.
+    """Returns the program `nats`, after compiling it if the cache has none, which takes about a
+    minute.
 
     Raises:
         Unobtainable: Go could not download or compile it.
@@ -76,7 +83,8 @@ def nats_cli() -> Path:
 
 
 def nats_server() -> Path:
-    """Returns a recent `nats-server`, after compiling it if the cache has none, which takes about a minute.
+    """Returns a recent `nats-server`, after compiling it if the cache has none, which takes about a
+    minute.
 
     Raises:
         Unobtainable: Go could not download or compile it.
@@ -93,7 +101,8 @@ def _go_program(package: str, name: str) -> Path:
 
 @functools.cache
 def compiled_zaichik() -> Path:
-    """Returns the folder with zaichik's packages of today's source, compiled, after making it if there is none.
+    """Returns the folder with zaichik's packages of today's source, compiled, after making it if
+    there is none.
 
     Raises:
         Unobtainable: the source could not be compiled.
@@ -120,7 +129,14 @@ def _compile(command: list[str], **variables: str) -> None:
     """
     environment = {**os.environ, **variables}
     try:
-        subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=COMPILE_SECONDS)
+        subprocess.run(
+            command,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=COMPILE_SECONDS,
+        )
     except subprocess.CalledProcessError as error:
         last = error.stderr.strip().splitlines()[-1:] or ["no reason given"]
         raise Unobtainable(f"`{' '.join(command)}` failed: {last[0]}") from error

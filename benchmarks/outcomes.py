@@ -58,7 +58,9 @@ class Table:
 
     def peers(self, *, limits: bool) -> list[str]:
         """The brokers, or the limits, in order."""
-        return list(dict.fromkeys(outcome.peer for outcome in self.outcomes if outcome.limit == limits))
+        return list(
+            dict.fromkeys(outcome.peer for outcome in self.outcomes if outcome.limit == limits)
+        )
 
     def runs(self, peer: str, cell: str, figure: str) -> list[float]:
         """The figures of all runs; none if all have failed."""
@@ -70,7 +72,9 @@ class Table:
     @property
     def most_runs(self) -> int:
         """The number of runs, without those that failed."""
-        return max((len(runs) for outcome in self.outcomes for runs in outcome.figures.values()), default=0)
+        return max(
+            (len(runs) for outcome in self.outcomes for runs in outcome.figures.values()), default=0
+        )
 
     @property
     def less_is_better(self) -> bool:
@@ -107,4 +111,6 @@ def middle(runs: list[float]) -> str:
 
 def ratio(runs: list[float], others: list[float], form: str = ".2f") -> str:
     """Of two medians."""
-    return f"{statistics.median(runs) / statistics.median(others):{form}}" if runs and others else "-"
+    return (
+        f"{statistics.median(runs) / statistics.median(others):{form}}" if runs and others else "-"
+    )

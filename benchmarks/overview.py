@@ -1,4 +1,7 @@
-"""The short table of docs/performance.md: a row for each broker, a column for each of a few scenarios."""
+"""The short table of docs/understand/performance.md.
+
+It has a row for each broker, and a column for each of a few scenarios.
+"""
 
 import statistics
 from collections.abc import Sequence
@@ -37,11 +40,20 @@ COLUMNS = (
 
 
 def found(tables: Sequence[Table], column: Column) -> dict[str, list[float]]:
-    """Returns the figures of all runs by broker, without zaichik's other uses (its name and a comma)."""
+    """Returns the figures of all runs by broker, without zaichik's other uses (its name and a
+    comma).
+    """
     for table in tables:
         if table.name == column.scenario:
-            runs = {peer: table.runs(peer, column.cell, column.figure) for peer in table.peers(limits=False)}
-            return {peer: values for peer, values in runs.items() if values and not peer.startswith(f"{SUBJECT},")}
+            runs = {
+                peer: table.runs(peer, column.cell, column.figure)
+                for peer in table.peers(limits=False)
+            }
+            return {
+                peer: values
+                for peer, values in runs.items()
+                if values and not peer.startswith(f"{SUBJECT},")
+            }
     return {}
 
 
@@ -68,14 +80,22 @@ def best_ratio(runs: dict[str, list[float]], column: Column, subject: str = SUBJ
 
 
 def rows(tables: Sequence[Table]) -> list[list[str]]:
-    """Returns the cells of the table: headings, brokers, and the ratio of each build of zaichik to the best peer."""
+    """Returns the cells of the table: headings, brokers, and the ratio of each build of zaichik to
+    the best peer.
+    """
     keeps = {peer: words for table in tables for peer, words in table.keeps.items()}
     columns = [found(tables, column) for column in COLUMNS]
-    body = [[peer, *(rounded(runs.get(peer, [])) for runs in columns), keeps.get(peer, "")] for peer in brokers(tables)]
+    body = [
+        [peer, *(rounded(runs.get(peer, [])) for runs in columns), keeps.get(peer, "")]
+        for peer in brokers(tables)
+    ]
     ratios = [
         [
             f"{subject} : the best peer",
-            *(best_ratio(runs, column, subject) for runs, column in zip(columns, COLUMNS, strict=True)),
+            *(
+                best_ratio(runs, column, subject)
+                for runs, column in zip(columns, COLUMNS, strict=True)
+            ),
             "",
         ]
         for subject in SUBJECTS

@@ -1,8 +1,9 @@
 """Plots of tables, as SVG.
 
-Brokers side by side are bars on a logarithmic scale, the median with a line from the lowest run to the highest, and the
-limits are strokes above them. Growth is a panel for each axis: what a point costs in comparison with the first one.
-Pauses are a histogram for each rate. The overview is a panel for each column of the table in docs/performance.md.
+Brokers side by side are bars on a logarithmic scale, the median with a line from the lowest run to
+the highest, and the limits are strokes above them. Growth is a panel for each axis: what a point
+costs in comparison with the first one. Pauses are a histogram for each rate. The overview is a
+panel for each column of the table in docs/understand/performance.md.
 """
 
 import math
@@ -27,7 +28,9 @@ plt = import_module("matplotlib.pyplot")
 Colour = tuple[float, float, float, float]  # red, green, blue, opacity
 LEGEND = {"fontsize": 8, "frameon": False}
 STROKES = ["-", ":", "--"]
-COLOURS = [mpl.colormaps["tab20"](index) for index in (*range(0, 20, 2), *range(1, 20, 2))]  # dark ones, then light
+COLOURS = [
+    mpl.colormaps["tab20"](index) for index in (*range(0, 20, 2), *range(1, 20, 2))
+]  # dark ones, then light
 TOLERANCE = 0.1
 
 
@@ -43,7 +46,7 @@ def draw(table: Table, path: Path, colours: dict[str, Colour]) -> None:
 
 
 def draw_overview(tables: Sequence[Table], path: Path, colours: dict[str, Colour]) -> None:
-    """Writes the plot of docs/performance.md."""
+    """Writes the plot of docs/understand/performance.md."""
     save(overview(tables, colours), path)
 
 
@@ -72,16 +75,26 @@ def comparison(table: Table, colours: dict[str, Colour]) -> Any:
                     place - 0.42 + width * (index + 0.5), median, width * 0.92, color=colours[peer],
                     yerr=[[median - min(runs)], [max(runs) - median]], error_kw={"linewidth": 1},
                 )  # fmt: skip
-        axes.bar(0, 0, color=colours[peer], label=peer)  # one entry of the legend, whatever was measured
+        axes.bar(
+            0, 0, color=colours[peer], label=peer
+        )  # one entry of the legend, whatever was measured
     for stroke, limit in zip(STROKES, table.peers(limits=True), strict=False):
         for place, column in enumerate(columns):
             if runs := table.runs(limit, *column):
-                axes.hlines(statistics.median(runs), place - 0.44, place + 0.44, color="black", linestyle=stroke)
+                axes.hlines(
+                    statistics.median(runs),
+                    place - 0.44,
+                    place + 0.44,
+                    color="black",
+                    linestyle=stroke,
+                )
         axes.plot([], [], color="black", linestyle=stroke, label=f"limit: {limit}")
     axes.set_xticks(range(len(columns)), [heading(*column, separator="\n") for column in columns])
     axes.set_xlim(-0.6, len(columns) - 0.4)
     axes.set_yscale("log")
-    axes.set_ylim(bottom=10 ** math.floor(math.log10(axes.dataLim.minposy * 0.8)))  # so that no bar vanishes
+    axes.set_ylim(
+        bottom=10 ** math.floor(math.log10(axes.dataLim.minposy * 0.8))
+    )  # so that no bar vanishes
     axes.set_ylabel(f"{table.unit} (logarithmic)")
     title = f"{table.title}; {'less' if table.less_is_better else 'more'} is better"
     axes.set_title(textwrap.fill(title, 70), fontsize=11)
@@ -92,7 +105,9 @@ def comparison(table: Table, colours: dict[str, Colour]) -> Any:
 
 
 def growth(table: Table) -> Any:
-    """A panel for each axis, a line for each figure, and the range in which a cost counts as not growing."""
+    """A panel for each axis, a line for each figure, and the range in which a cost counts as not
+    growing.
+    """
     axes_of = [outcome for outcome in table.outcomes if outcome.figures]
     figure, panels = plt.subplots(
         1, len(axes_of), figsize=(11, 3.6), layout="constrained", sharey=True, squeeze=False
@@ -107,9 +122,16 @@ def growth(table: Table) -> Any:
                 above = [max(values) - median for median, values in zip(medians, runs, strict=True)]
                 places = [place + 0.08 * (index - 1) for place in range(len(steps))]
                 panel.errorbar(
-                    places, medians, [below, above], marker="o", markersize=4, linewidth=1.2, capsize=2,
-                    color=f"C{index}", label=label if panel is panels[0][0] else None,
-                )  # fmt: skip
+                    places,
+                    medians,
+                    [below, above],
+                    marker="o",
+                    markersize=4,
+                    linewidth=1.2,
+                    capsize=2,
+                    color=f"C{index}",
+                    label=label if panel is panels[0][0] else None,
+                )
         panel.axhspan(1 - TOLERANCE, 1 + TOLERANCE, color="grey", alpha=0.15, linewidth=0)
         short = [step.replace(",000,000", "M").replace(",000", "k") for step in steps]
         panel.set_xticks(range(len(steps)), short, fontsize=8)
@@ -129,7 +151,9 @@ def tail(table: Table) -> Any:
     """A panel for each rate: a histogram of latencies for each ring, on a logarithmic scale."""
     found_at = list(pauses(table))
     rates = list(dict.fromkeys(rate for _, rate, _ in found_at))
-    figure, panels = plt.subplots(1, len(rates), figsize=(11, 3.6), layout="constrained", sharey=True, squeeze=False)
+    figure, panels = plt.subplots(
+        1, len(rates), figsize=(11, 3.6), layout="constrained", sharey=True, squeeze=False
+    )
     for panel, rate in zip(panels[0], rates, strict=True):
         rings = [(ring, figures) for ring, its_rate, figures in found_at if its_rate == rate]
         width = 0.84 / len(rings)
@@ -138,7 +162,9 @@ def tail(table: Table) -> Any:
             places = [place - 0.42 + width * (index + 0.5) for place in range(len(counts))]
             label = f"ring of {ring} messages" if panel is panels[0][0] else None
             panel.bar(places, counts, width * 0.92, color=f"C{index}", label=label)
-        panel.set_xticks(range(len(bars())), [name.removesuffix(" ms") for name in bars()], fontsize=8)
+        panel.set_xticks(
+            range(len(bars())), [name.removesuffix(" ms") for name in bars()], fontsize=8
+        )
         panel.set_yscale("log")
         panel.set_title(f"{rate} single messages", fontsize=9)
         panel.set_xlabel("ms")
@@ -155,13 +181,20 @@ def overview(tables: Sequence[Table], colours: dict[str, Colour]) -> Any:
     columns = [(column, runs) for column in COLUMNS if (runs := found(tables, column))]
     names = brokers(tables)
     figure, panels = plt.subplots(
-        1, len(columns), figsize=(12, 0.9 + 0.26 * len(names)), layout="constrained", sharey=True, squeeze=False
-    )  # fmt: skip
+        1,
+        len(columns),
+        figsize=(12, 0.9 + 0.26 * len(names)),
+        layout="constrained",
+        sharey=True,
+        squeeze=False,
+    )
     for panel, (column, runs) in zip(panels[0], columns, strict=True):
         for place, peer in enumerate(names):
             if values := runs.get(peer):
                 panel.barh(place, statistics.median(values), 0.75, color=colours[peer])
-                panel.text(statistics.median(values), place, f" {rounded(values)}", va="center", fontsize=7)
+                panel.text(
+                    statistics.median(values), place, f" {rounded(values)}", va="center", fontsize=7
+                )
         words = f"{column.heading}{'; less is better' if column.less_is_better else ''}"
         panel.set_title(textwrap.fill(words, 20), fontsize=8)
         panel.set_xlabel(f"{SUBJECT} : the best peer  {best_ratio(runs, column)}", fontsize=7)

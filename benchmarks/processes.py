@@ -38,16 +38,30 @@ class Failed(Exception):
 
 
 @contextmanager
-def process(command: Sequence[str], log: Path, environment: dict[str, str], **pipes: Any) -> Iterator[Any]:
-    """Returns a process that runs as long as the block. Ctrl-C does not reach it: it ends with the block.
+def process(
+    command: Sequence[str], log: Path, environment: dict[str, str], **pipes: Any
+) -> Iterator[Any]:
+    """Returns a process that runs as long as the block.
 
-    Processes that it has started end with it, because it has a session, and so a process group, of its own.
+    Ctrl-C does not reach it: it ends with the block.
+
+    Processes that it has started end with it, because it has a session, and so a process group, of
+    its own.
     """
     path = executable(command[0]) or command[0]
     with log.open("a", encoding="utf-8") as output:
-        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output, **pipes}
+        streams: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": output,
+            "stderr": output,
+            **pipes,
+        }
         child = subprocess.Popen(
-            [path, *command[1:]], cwd=ROOT, env={**os.environ, **environment}, start_new_session=True, **streams
+            [path, *command[1:]],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            start_new_session=True,
+            **streams,
         )
     try:
         yield child
@@ -73,7 +87,10 @@ def end(child: "subprocess.Popen[Any]") -> None:
 
 
 def kill(child: "subprocess.Popen[Any]") -> None:
-    """End it and what it has started at once, whatever they still have to do. It is not reaped yet."""
+    """End it and what it has started at once, whatever they still have to do.
+
+    It is not reaped yet.
+    """
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
 
@@ -85,9 +102,14 @@ def has_ended(child: "subprocess.Popen[Any]") -> bool:
 
 @contextmanager
 def server(peer: Peer) -> Iterator[Server]:
-    """Port and process id of a server of this peer, started in a private directory, as long as the block lasts."""
+    """Port and process id of a server of this peer, started in a private directory, as long as the
+    block lasts.
+    """
     port = free_port()
-    with tempfile.TemporaryDirectory(prefix="benchmark-", ignore_cleanup_errors=True) as name, ExitStack() as stack:
+    with (
+        tempfile.TemporaryDirectory(prefix="benchmark-", ignore_cleanup_errors=True) as name,
+        ExitStack() as stack,
+    ):
         directory = Path(name)
         log = directory / "server.log"
         environment = peer.environment(directory, port)
@@ -99,7 +121,9 @@ def server(peer: Peer) -> Iterator[Server]:
 
 @contextmanager
 def paused(group: int) -> Iterator[None]:
-    """Stops a process group, so that it uses no processor time; it continues at the end of the block."""
+    """Stops a process group, so that it uses no processor time; it continues at the end of the
+    block.
+    """
     os.killpg(group, signal.SIGSTOP)
     try:
         yield
@@ -120,7 +144,8 @@ def resumed(group: int) -> Iterator[None]:
 def free_port() -> int:
     """The first of three neighbouring ports that are free (RabbitMQ needs three).
 
-    They are below the ports of outgoing connections: one of those could take a port before the server does.
+    They are below the ports of outgoing connections: one of those could take a port before the
+    server does.
     """
     for _ in range(100):
         first = random.choice(PORTS)  # noqa: S311 - no secret
@@ -147,7 +172,9 @@ def wait_until_listening(child: "subprocess.Popen[Any]", port: int, log: Path) -
                 return
         except OSError:
             time.sleep(0.02)
-    raise Failed(f"the server did not start: {log.read_text(encoding='utf-8', errors='replace')[-1000:]}")
+    raise Failed(
+        f"the server did not start: {log.read_text(encoding='utf-8', errors='replace')[-1000:]}"
+    )
 
 
 class Actor:
@@ -170,7 +197,9 @@ class Actor:
         line = output.readline().strip() if ready else ""
         if not line:
             told = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-            words = [text.strip(" |") for text in told if any(map(str.isalpha, text))]  # without a traceback's frame
+            words = [
+                text.strip(" |") for text in told if any(map(str.isalpha, text))
+            ]  # without a traceback's frame
             raise Failed(f"{self.job.role}: " + (words[-1] if words else "took too long"))
         return line
 
@@ -197,5 +226,7 @@ def actor(job: Job) -> Iterator[Actor]:
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         log = Path(name) / "actor.log"
         environment = peer_of(job.peer).client_environment() if job.peer else {}
-        with process(command, log, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        with process(
+            command, log, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as child:
             yield Actor(job, child, log)

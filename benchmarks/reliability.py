@@ -4,12 +4,15 @@
     python benchmarks/reliability.py --quick              # small: does it run?
     python benchmarks/reliability.py --only isolation
 
-connections   as many as a broker may have: memory of each, time to connect all, and to reconnect all at once
-isolation     what clients get beside each attack, as ratios to the same attack on another broker: ten minutes; for a
-              table, or only some attacks: python -m benchmarks.isolation --help
-descriptors   a broker out of file descriptors: its share of a processor, seconds until it accepts again
+connections   as many as a broker may have: memory of each, time to connect all, and to reconnect
+              all at once
+isolation     what clients get beside each attack, as ratios to the same attack on another broker:
+              ten minutes; for a table, or only some attacks: python -m benchmarks.isolation --help
+descriptors   a broker out of file descriptors: its share of a processor, seconds until it accepts
+              again
 drain         seconds a broker takes to stop beside stuck peers
-cuts          messages sent through a proxy that cuts connections: number of cuts, of lost and of duplicate messages
+cuts          messages sent through a proxy that cuts connections: number of cuts, of lost and of
+              duplicate messages
 
 Each figure is the median of the runs, with the lowest and the highest.
 Linux only: memory and processor time are read from /proc.
@@ -28,7 +31,10 @@ from pathlib import Path
 import anyio
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "chaos")]  # the processes and the proxy are those of the tests
+sys.path[:0] = [
+    str(ROOT),
+    str(ROOT / "tests" / "chaos"),
+]  # the processes and the proxy are those of the tests
 
 from crowds import LIMIT, all_come, all_come_back, crowds  # noqa: E402
 from resuming import WRITERS, run_through_cuts  # noqa: E402
@@ -39,7 +45,7 @@ from stuck import stuck_peers  # noqa: E402
 from benchmarks.isolation import Options, chosen, measure  # noqa: E402
 from benchmarks.memory import private_bytes  # noqa: E402
 from benchmarks.processes import Failed, say  # noqa: E402
-from zaichik.broker.settings import connection_sockets  # noqa: E402
+from zaichik.core.settings import connection_sockets  # noqa: E402
 
 Figures = dict[str, list[float]]
 
@@ -65,7 +71,11 @@ async def connections(figures: Figures, runs: int, *, quick: bool) -> None:
             for process in processes:
                 process.kill()
         note(figures, connections=3 * each, bytes_each=memory / each / 3)
-        note(figures, seconds_until_all_are_there=came - begin, seconds_until_all_are_back=back - came)
+        note(
+            figures,
+            seconds_until_all_are_there=came - begin,
+            seconds_until_all_are_back=back - came,
+        )
 
 
 async def isolation(figures: Figures, runs: int, *, quick: bool) -> None:
@@ -73,7 +83,9 @@ async def isolation(figures: Figures, runs: int, *, quick: bool) -> None:
     few = Options(chosen(["pings"], [2]), seconds=0.2, rounds=runs)
     for row in measure(few if quick else Options(chosen(), rounds=runs)):
         for figure in ("awaited", "stream"):
-            figures[f"{row.attack} x {row.connections}: {figure}, ratio to control"] = row.ratios(figure)
+            figures[f"{row.attack} x {row.connections}: {figure}, ratio to control"] = row.ratios(
+                figure
+            )
 
 
 async def descriptors(figures: Figures, runs: int, *, quick: bool) -> None:
@@ -95,7 +107,11 @@ async def descriptors(figures: Figures, runs: int, *, quick: bool) -> None:
             begin = time.monotonic()
             while not await is_served(broker.port):
                 pass
-            note(figures, processor_share=used / seconds, seconds_until_it_accepts=time.monotonic() - begin)
+            note(
+                figures,
+                processor_share=used / seconds,
+                seconds_until_it_accepts=time.monotonic() - begin,
+            )
 
 
 async def drain(figures: Figures, runs: int, *, quick: bool) -> None:
@@ -116,9 +132,16 @@ async def cuts(figures: Figures, runs: int, *, quick: bool) -> None:
     messages = 3_000 if quick else 100_000
     for run in range(runs):
         with served("--log-level", "warning") as broker:
-            outcome = await run_through_cuts(broker.port, messages // WRITERS, lasting=True, seed=run, at_most=100_000)
+            outcome = await run_through_cuts(
+                broker.port, messages // WRITERS, lasting=True, seed=run, at_most=100_000
+            )
         ledger = outcome.ledger
-        note(figures, messages=ledger.acknowledged, cuts=outcome.cuts, acknowledged_and_lost=ledger.missing)
+        note(
+            figures,
+            messages=ledger.acknowledged,
+            cuts=outcome.cuts,
+            acknowledged_and_lost=ledger.missing,
+        )
         note(figures, stored_twice=outcome.stored - ledger.acknowledged)
 
 
@@ -131,7 +154,9 @@ def show(name: str, figures: Figures) -> None:
     """A table: medians, and the lowest and highest of the runs."""
     print(f"\n{name}")
     for figure, values in figures.items():
-        low, middle, high = (number(value) for value in (min(values), statistics.median(values), max(values)))
+        low, middle, high = (
+            number(value) for value in (min(values), statistics.median(values), max(values))
+        )
         print(f"  {figure:62} {middle:>10}   ({low} to {high}, {len(values)} runs)")
 
 
@@ -147,19 +172,38 @@ def main(words: Iterable[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         prog="python benchmarks/reliability.py",
     )
-    parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS), metavar="NAME", help=", ".join(PARTS))
-    parser.add_argument("--runs", type=int, default=5, help="runs of each figure (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="one small run: does it work, not how fast")
+    parser.add_argument(
+        "--only",
+        choices=PARTS,
+        nargs="+",
+        default=list(PARTS),
+        metavar="NAME",
+        help=", ".join(PARTS),
+    )
+    parser.add_argument(
+        "--runs", type=int, default=5, help="runs of each figure (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="one small run: does it work, not how fast"
+    )
     options = parser.parse_args(None if words is None else list(words))
     if not Path("/proc/self/smaps_rollup").exists():
-        parser.error("this system has no /proc/PID/smaps_rollup, where memory is read; run it on Linux")
-    logging.getLogger("zaichik").setLevel(logging.ERROR)  # clients whose connection is cut say so each time
+        parser.error(
+            "this system has no /proc/PID/smaps_rollup, where memory is read; run it on Linux"
+        )
+    logging.getLogger("zaichik").setLevel(
+        logging.ERROR
+    )  # clients whose connection is cut say so each time
     found: dict[str, Figures] = {}
     try:
         for name in options.only:
             say(name)
             figures = found.setdefault(name, {})
-            anyio.run(partial(PARTS[name], figures, 1 if options.quick else options.runs, quick=options.quick))
+            anyio.run(
+                partial(
+                    PARTS[name], figures, 1 if options.quick else options.runs, quick=options.quick
+                )
+            )
     except KeyboardInterrupt:
         say("interrupted")
         return 130

@@ -1,7 +1,8 @@
-"""How long a broker takes to start: with an empty folder, after `kill -9`, and after an orderly stop.
+"""How long a broker takes to start: with an empty folder, after `kill -9`, and after an orderly
+stop.
 
-The topics are filled side by side, and the kill follows the last answer at once, before the checkpoints that quiet
-topics get. So as much is left to read as a crash can leave.
+The topics are filled side by side, and the kill follows the last answer at once, before the
+checkpoints that quiet topics get. So as much is left to read as a crash can leave.
 """
 
 import json
@@ -26,9 +27,22 @@ CLIENTS = 4  # a connection has a bounded number of unanswered requests
 
 @contextmanager
 def started(data: Path) -> Iterator[tuple["subprocess.Popen[str]", int, float]]:
-    """Returns a broker with its port and the milliseconds it took to start; it is killed at the end of the block."""
+    """Returns a broker with its port and the milliseconds it took to start; it is killed at the end
+    of the block.
+    """
     begin = time.monotonic()
-    command = [sys.executable, "-m", "zaichik", "serve", "0", "--json", "--log-level", "error", "--data", str(data)]
+    command = [
+        sys.executable,
+        "-m",
+        "zaichik",
+        "serve",
+        "0",
+        "--json",
+        "--log-level",
+        "error",
+        "--data",
+        str(data),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         try:
             assert child.stdout is not None
@@ -71,7 +85,9 @@ async def check(port: int, job: Job) -> None:
         topics: list[dict[str, Any]] = await client.topics()
     found = [topic["next_offset"] for topic in topics]
     if found != [expected] * job.points[0]:
-        raise RuntimeError(f"of {expected:,} messages in each of {job.points[0]} topics there are {found}")
+        raise RuntimeError(
+            f"of {expected:,} messages in each of {job.points[0]} topics there are {found}"
+        )
 
 
 async def play(job: Job) -> dict[str, float]:
@@ -86,4 +102,8 @@ async def play(job: Job) -> dict[str, float]:
             child.wait()
         with started(data) as (_, port, stopped):
             await check(port, job)
-    return {"with an empty folder": empty, "after kill -9": killed, "after an orderly stop": stopped}
+    return {
+        "with an empty folder": empty,
+        "after kill -9": killed,
+        "after an orderly stop": stopped,
+    }

@@ -2,8 +2,8 @@
 
     python -m benchmarks.roles '{"role": "publisher", "peer": "zaichik", "port": 8889, ...}'
 
-A process prints "ready", waits for a line on standard input, works, and prints its result as one line of JSON.
-Times are those of the monotonic clock, which all processes of a machine share.
+A process prints "ready", waits for a line on standard input, works, and prints its result as one
+line of JSON. Times are those of the monotonic clock, which all processes of a machine share.
 """
 
 import asyncio
@@ -19,7 +19,9 @@ import anyio
 
 from benchmarks.peers.peer import Job, Link, Peer, Receipt
 
-SPIN_SECONDS = 0.002  # an event loop sleeps in whole milliseconds; the rest of the wait is spent polling
+SPIN_SECONDS = (
+    0.002  # an event loop sleeps in whole milliseconds; the rest of the wait is spent polling
+)
 Result = dict[str, Any]
 
 
@@ -117,16 +119,17 @@ class Stopwatch(Receipt):
         self.seconds: list[float] = []
 
     def take(self, payload: bytes) -> None:
-        """Note and count a message, whose first eight bytes are the nanosecond at which it was due."""
+        """Count a message; note its first eight bytes, the nanosecond at which it was due."""
         self.seconds.append((time.monotonic_ns() - int.from_bytes(payload[:8])) / 1e9)
         super().take(payload)
 
 
 async def roundtrip(job: Job) -> Result:
-    """Publish at fixed times, late or not, and read the messages back in the same process (no clock to compare).
+    """Publish at fixed times, late or not, and read the messages back in the same process (no clock
+    to compare).
 
-    Whatever waits because something before it was slow is counted as slow: latency runs from the time a message
-    was due, not from when it was sent.
+    Whatever waits because something before it was slow is counted as slow: latency runs from the
+    time a message was due, not from when it was sent.
     """
     watch = Stopwatch(job.messages)
     async with peer_of(job.peer).link(job) as link:
@@ -155,7 +158,9 @@ async def open_loop(link: Link, job: Job) -> None:
     while due < last:
         now = time.monotonic_ns()
         if due <= now:
-            payloads = [moment.to_bytes(8) + rest for moment in range(due, min(now + 1, last), step)]
+            payloads = [
+                moment.to_bytes(8) + rest for moment in range(due, min(now + 1, last), step)
+            ]
             due += step * len(payloads)
             await link.send(payloads)
         else:
@@ -171,18 +176,31 @@ ROLES: dict[str, Callable[[Job], Awaitable[Result]]] = {
 }
 # Roles that are imported only by the processes that need them.
 FILES = ("burst", "codec", "growth", "memory", "nats_bench", "restart", "startup", "tail")
+WITHOUT_EVENT_LOOP = ("calls", "script")
 
 
 async def play(job: Job) -> None:
     """Do the job and print its result."""
-    role = importlib.import_module(f"benchmarks.{job.role}").play if job.role in FILES else ROLES[job.role]
+    role = (
+        importlib.import_module(f"benchmarks.{job.role}").play
+        if job.role in FILES
+        else ROLES[job.role]
+    )
     print(json.dumps(await role(job)), flush=True)
 
 
 def main() -> None:
-    """Play the one role, on the loop that all clients share: uvloop's, or asyncio's own if it is not installed."""
+    """Play the one role, on the loop that all clients share: uvloop's, or asyncio's own if it is
+    not installed; or on none.
+    """
     job = Job(**json.loads(sys.argv[1]))
-    anyio.run(play, job, backend_options={"use_uvloop": importlib.util.find_spec("uvloop") is not None})
+    if job.role in WITHOUT_EVENT_LOOP:
+        role = importlib.import_module(f"benchmarks.{job.role}").play
+        print(json.dumps(role(peer_of(job.peer), job)), flush=True)
+        return
+    anyio.run(
+        play, job, backend_options={"use_uvloop": importlib.util.find_spec("uvloop") is not None}
+    )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from benchmarks.growth import AXES
 from benchmarks.measures import RATE, Figures, acknowledged, replay, roundtrip, stream, told
 from benchmarks.memory import SIZES
 from benchmarks.peers.peer import Job, Peer
+from benchmarks.script import PROCESSOR
 from benchmarks.startup import COMMANDS
 
 MICROSECONDS = "µs"
@@ -50,7 +51,9 @@ class Scenario:
 
 
 def sized(job: Job, peer: Peer) -> Job:
-    """The job with as many messages as this peer is given; the limits move all of them, whatever their keys."""
+    """The job with as many messages as this peer is given; the limits move all of them, whatever
+    their keys.
+    """
     if job.role not in ("publisher", "replay"):
         return job
     messages = peer.messages(job)
@@ -62,7 +65,12 @@ def scenarios(*, quick: bool) -> list[Scenario]:
     """All of them, in full size or so small that they take seconds."""
     million = 10_000 if quick else 1_000_000
     publishing = Job("publisher", "", 0, "", messages=million)
-    return [*streams(publishing), *timed(publishing, 0.2 if quick else 2.0), *of_zaichik_alone(quick=quick)]
+    return [
+        *streams(publishing),
+        *timed(publishing, 0.2 if quick else 2.0),
+        script(publishing, rounds=2 if quick else 15),
+        *of_zaichik_alone(quick=quick),
+    ]
 
 
 def streams(publishing: Job) -> list[Scenario]:
@@ -73,7 +81,11 @@ def streams(publishing: Job) -> list[Scenario]:
         return Cell(label, stream, replace(publishing, size=number))
 
     def fan(number: int) -> Cell:
-        return Cell(f"1 → {number}", stream, replace(publishing, subscribers=number, messages=messages // number))
+        return Cell(
+            f"1 → {number}",
+            stream,
+            replace(publishing, subscribers=number, messages=messages // number),
+        )
 
     with_keys = replace(publishing, keys=max(10, messages // 100))
     return [
@@ -91,7 +103,10 @@ def streams(publishing: Job) -> list[Scenario]:
         Scenario(
             "keepfirst",
             "A topic that keeps each key's first message, 100 B, zipf-distributed keys",
-            (Cell("plain", stream, with_keys), Cell("keep-first", stream, replace(with_keys, keep_first=True))),
+            (
+                Cell("plain", stream, with_keys),
+                Cell("keep-first", stream, replace(with_keys, keep_first=True)),
+            ),
         ),
         Scenario(
             "replay",
@@ -111,12 +126,27 @@ def timed(publishing: Job, seconds: float) -> list[Scenario]:
         job = replace(publishing, role="acknowledged", tasks=number, seconds=seconds)
         return Cell(f"{number} task{'s' if number > 1 else ''}", acknowledged, job)
 
+    def threads(number: int) -> Cell:
+        job = replace(publishing, role="calls", tasks=number, seconds=seconds)
+        return Cell(f"{number} thread{'s' if number > 1 else ''}", acknowledged, job)
+
     def rate(number: int) -> Cell:
-        job = replace(publishing, role="roundtrip", rate=number, messages=int(number * seconds * 1.5))
+        job = replace(
+            publishing, role="roundtrip", rate=number, messages=int(number * seconds * 1.5)
+        )
         return Cell(f"{number:,}/s", roundtrip, job)
 
     return [
-        Scenario("acknowledged", "Single publishes, each awaited until acknowledged, 100 B", (tasks(1), tasks(64))),
+        Scenario(
+            "acknowledged",
+            "Single publishes, each awaited until acknowledged, 100 B",
+            (tasks(1), tasks(64)),
+        ),
+        Scenario(
+            "calls",
+            "The same from a program without an event loop, by the client that is made for it",
+            (threads(1), threads(4)),
+        ),
         Scenario(
             "roundtrip",
             "Round trip of 100 B at a fixed rate, from the time due",
@@ -126,9 +156,27 @@ def timed(publishing: Job, seconds: float) -> list[Scenario]:
     ]
 
 
+def script(publishing: Job, rounds: int) -> Scenario:
+    """A run is many lives."""
+    job = replace(publishing, role="script", rounds=rounds)
+    cells = (
+        Cell("by the clock", told, job),
+        Cell("processor time", told, replace(job, axis=PROCESSOR)),
+    )
+    title = (
+        "The life of a small program: import the client, connect, publish one acknowledged "
+        "message, end"
+    )
+    return Scenario("script", title, cells, "ms")
+
+
 def of_zaichik_alone(*, quick: bool) -> list[Scenario]:
-    """The growing cost of publishing, the longest pauses, memory taken and given back, and start-up."""
-    alone = Job("growth", "", 0, "", messages=20 if quick else 100, rounds=2 if quick else 30, deadline=LONG)
+    """The growing cost of publishing, the longest pauses, memory taken and given back, and
+    start-up.
+    """
+    alone = Job(
+        "growth", "", 0, "", messages=20 if quick else 100, rounds=2 if quick else 30, deadline=LONG
+    )
     return [
         growth(alone, quick=quick),
         tail(alone, quick=quick),
@@ -152,9 +200,14 @@ def growth(alone: Job, *, quick: bool) -> Scenario:
 def tail(alone: Job, *, quick: bool) -> Scenario:
     """A run is long: more than a hundred thousand messages at the higher rate."""
     rings, rounds, seconds = ((100, 10_000), 1, 0.2) if quick else ((1_000, 1_000_000), 4, 4.0)
-    job = replace(alone, role="tail", points=rings, rounds=rounds, seconds=seconds, deadline=2 * LONG)
+    job = replace(
+        alone, role="tail", points=rings, rounds=rounds, seconds=seconds, deadline=2 * LONG
+    )
     cells = (Cell("single messages", told, job, servers=len(rings)),)
-    title = "Latency of single messages of 100 B until they are acknowledged, in a full ring of such messages"
+    title = (
+        "Latency of single messages of 100 B until they are acknowledged, in a full ring of "
+        "such messages"
+    )
     return Scenario("tail", title, cells, "ms", most_runs=2)
 
 
@@ -167,7 +220,9 @@ def memory(alone: Job, *, quick: bool) -> list[Scenario]:
         return Cell(name, told, replace(alone, role="memory", axis=name, points=few))
 
     def burst(name: str, size: int) -> Cell:
-        job = replace(alone, role="burst", size=size, messages=messages * 100 // size, seconds=seconds)
+        job = replace(
+            alone, role="burst", size=size, messages=messages * 100 // size, seconds=seconds
+        )
         return Cell(name, told, job)
 
     kinds = tuple(kind(name, sizes) for name, sizes in SIZES.items())

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import anyio
 
-from zaichik.log import store
-from zaichik.log.disk import PosixDisk
-from zaichik.running import serve
+from zaichik.server.running import serve
+from zaichik.storage import store
+from zaichik.storage.disk import PosixDisk
 
 
 class SlowDisk(PosixDisk):

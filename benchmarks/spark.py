@@ -5,13 +5,16 @@
     python benchmarks/spark.py --only growth       # from 1 M to 30 M events, and with the skew
     python benchmarks/spark.py --only growth --largest 3000000
 
-reading   a topic with format("zaichik"), beside spark.read.parquet on the very same rows: ratio of rates.
-windows   events x 6 windows x 2 winners: the walk (shuffled, and with the input's own partitioning), the fold in SQL
-          (first winners only: see its text), the same walk in one process fed by pyarrow, DuckDB and Polars. Times are
-          given as multiples of a bare scan of the same Parquet file by Spark.
+reading   a topic with format("zaichik"), beside spark.read.parquet on the very same rows: ratio of
+          rates.
+windows   events x 6 windows x 2 winners: the walk (shuffled, and with the input's own
+          partitioning), the fold in SQL (first winners only: see its text), the same walk in one
+          process fed by pyarrow, DuckDB and Polars. Times are given as multiples of a bare scan of
+          the same Parquet file by Spark.
 growth    the walk from 1 M to 30 M events, and at different skews.
 
-All variants take turns (A B A B ...), so that a machine that slows down slows down all of them. Compare within one run.
+All variants take turns (A B A B ...), so that a machine that slows down slows down all of them.
+Compare within one run.
 """
 
 import argparse
@@ -31,9 +34,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from zaichik import blocking
-from zaichik.spark import fold, session, windows
-from zaichik.statistics.chain import Chain, Window, length_us
+from zaichik.apps.spark import fold, session, windows
+from zaichik.apps.statistics.chain import Chain, Window, length_us
+from zaichik.client import blocking
 from zaichik_protocol import Batch
 
 LENGTHS: list[Window] = [*(timedelta(minutes=m) for m in (1, 5, 15, 60, 360)), "forever"]
@@ -50,7 +53,10 @@ def say(text: str) -> None:
 
 
 def take_turns(variants: Variants, runs: int) -> dict[str, float]:
-    """The median time of each, in seconds. A first round, in which Spark and Java warm up, does not count."""
+    """The median time of each, in seconds.
+
+    A first round, in which Spark and Java warm up, does not count.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     for number in range(runs + 1):
         for name, run in variants.items():
@@ -68,11 +74,12 @@ def consume(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-# -- events --------------------------------------------------------------------------------------------------
+# -- events --------------------------------------------------------------------------------------
 
 
 def write_events(folder: Path, count: int, skew: float, hottest: float = 0.0) -> Path:
-    """A folder of Parquet files with a topic's events in a day, keys spread over the files by their hash.
+    """A folder of Parquet files with a topic's events in a day, keys spread over the files by their
+    hash.
 
     Args:
         folder: where to.
@@ -123,7 +130,9 @@ def by_polars(folder: Path) -> pa.Table:
     import polars as pl
 
     table = pl.scan_parquet(folder / "*.parquet").sort("key", "position").collect().to_arrow()
-    return table.set_column(table.schema.get_field_index("key"), "key", table.column("key").cast(pa.binary()))
+    return table.set_column(
+        table.schema.get_field_index("key"), "key", table.column("key").cast(pa.binary())
+    )
 
 
 def what_if_variants(spark: SparkSession, folder: Path) -> Variants:
@@ -132,7 +141,9 @@ def what_if_variants(spark: SparkSession, folder: Path) -> Variants:
     return {
         "scan": lambda: consume(events),
         "walk, shuffled": lambda: windows.what_if(events, LENGTHS).collect(),
-        "walk, as it lies": lambda: windows.what_if(_whole_files(events), LENGTHS, partitioned=True).collect(),
+        "walk, as it lies": lambda: windows.what_if(
+            _whole_files(events), LENGTHS, partitioned=True
+        ).collect(),
         "fold in SQL": lambda: fold.what_if(events, LENGTHS, ["first"]).collect(),
         "one process, pyarrow": partial(in_one_process, lambda: pq.read_table(folder)),
         "one process, DuckDB": partial(in_one_process, lambda: by_duckdb(folder)),
@@ -141,7 +152,9 @@ def what_if_variants(spark: SparkSession, folder: Path) -> Variants:
 
 
 def _whole_files(frame: DataFrame) -> DataFrame:
-    """The same, with each file in one partition: keys are spread over files, so nothing need be shuffled."""
+    """The same, with each file in one partition: keys are spread over files, so nothing need be
+    shuffled.
+    """
     spark = frame.sparkSession
     paths = sorted(frame.inputFiles())
     parts = [spark.read.parquet(path).coalesce(1) for path in paths]
@@ -151,7 +164,7 @@ def _whole_files(frame: DataFrame) -> DataFrame:
     return whole
 
 
-# -- topics --------------------------------------------------------------------------------------------------
+# -- topics --------------------------------------------------------------------------------------
 
 SERVE = [sys.executable, "-m", "zaichik", "serve", "--port", "0", "--json", "--log-level", "error"]
 
@@ -169,7 +182,9 @@ def broker_with(topic: str, messages: int, size: int) -> Iterator[str]:
         with blocking.connect(port=port) as client:
             for start in range(0, messages, 1000):
                 numbers = range(start, min(start + 1000, messages))
-                client.publish_batch(topic, Batch.of((b"key-%d" % (n % KEYS), bytes(size)) for n in numbers))
+                client.publish_batch(
+                    topic, Batch.of((b"key-%d" % (n % KEYS), bytes(size)) for n in numbers)
+                )
         yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
@@ -179,7 +194,11 @@ def broker_with(topic: str, messages: int, size: int) -> Iterator[str]:
 def reading(spark: SparkSession, folder: Path, messages: int, runs: int) -> None:
     """The data source beside Parquet."""
     with broker_with("topic", messages, 100) as address:
-        topic = spark.read.format("zaichik").options(broker=address, topic="topic", partitions="2").load()
+        topic = (
+            spark.read.format("zaichik")
+            .options(broker=address, topic="topic", partitions="2")
+            .load()
+        )
         sizes = spark.read.format("zaichik").options(broker=address, topic="topic", partitions="2")
         copy = str(folder / "copy")
         topic.write.parquet(copy)
@@ -187,19 +206,26 @@ def reading(spark: SparkSession, folder: Path, messages: int, runs: int) -> None
             {
                 "parquet": lambda: consume(spark.read.parquet(copy)),
                 "topic": lambda: consume(topic),
-                "topic, keys and sizes": lambda: consume(sizes.schema("key binary, size bigint").load()),
+                "topic, keys and sizes": lambda: consume(
+                    sizes.schema("key binary, size bigint").load()
+                ),
             },
             runs,
         )
     print(f"\nreading {messages:,} messages of 100 bytes")
     for name, took in seconds.items():
-        print(f"  {name:24}{messages / took:14,.0f} rows/s {seconds['parquet'] / took:8.2f} of parquet's rate")
+        print(
+            f"  {name:24}{messages / took:14,.0f} rows/s {seconds['parquet'] / took:8.2f} of "
+            "parquet's rate"
+        )
 
 
 def counting(spark: SparkSession, folder: Path, events: int, runs: int) -> None:
     """The windows beside other tools."""
     say(f"writing {events:,} events")
-    seconds = take_turns(what_if_variants(spark, write_events(folder / "events", events, 1.2)), runs)
+    seconds = take_turns(
+        what_if_variants(spark, write_events(folder / "events", events, 1.2)), runs
+    )
     print(f"\n{events:,} events x {len(LENGTHS)} windows x 2 winners (the fold: 1)")
     for name, took in seconds.items():
         print(f"  {name:24}{took:10.2f} s {took / seconds['scan']:8.1f} scans")
@@ -207,38 +233,67 @@ def counting(spark: SparkSession, folder: Path, events: int, runs: int) -> None:
 
 def growing(spark: SparkSession, folder: Path, sizes: list[int], runs: int) -> None:
     """The walk with size and skew."""
-    shapes = [(size, 1.2, 0.0) for size in sizes] + [(sizes[0], skew, hot) for skew, hot in ((0, 0.0), (1.2, 0.3))]
-    folders = {shape: write_events(folder / f"g{number}", *shape) for number, shape in enumerate(shapes)}
+    shapes = [(size, 1.2, 0.0) for size in sizes] + [
+        (sizes[0], skew, hot) for skew, hot in ((0, 0.0), (1.2, 0.3))
+    ]
+    folders = {
+        shape: write_events(folder / f"g{number}", *shape) for number, shape in enumerate(shapes)
+    }
     frames = {shape: spark.read.parquet(str(path)) for shape, path in folders.items()}
     seconds = take_turns(
-        {str(shape): partial(lambda one: windows.what_if(one, LENGTHS).collect(), frames[shape]) for shape in shapes},
+        {
+            str(shape): partial(lambda one: windows.what_if(one, LENGTHS).collect(), frames[shape])
+            for shape in shapes
+        },
         runs,
     )
-    print("\nthe walk, shuffled: events, exponent of the keys' Zipf distribution, part of the hottest key beside it")
+    print(
+        "\nthe walk, shuffled: events, exponent of the keys' Zipf distribution, part of the "
+        "hottest key beside it"
+    )
     for shape in shapes:
         count, took = shape[0], seconds[str(shape)]
-        print(f"  {count:12,} {shape[1]:5.1f} {shape[2]:5.0%} {took:10.2f} s {count / took:14,.0f} events/s")
+        print(
+            f"  {count:12,} {shape[1]:5.1f} {shape[2]:5.0%} {took:10.2f} s {count / took:14,.0f} "
+            "events/s"
+        )
 
 
 def main() -> None:
     """Measure what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("reading", "windows", "growth"), help="measure only this")
-    parser.add_argument("--events", type=int, default=10_000_000, help="events for windows (default 10000000)")
-    parser.add_argument("--largest", type=int, default=30_000_000, help="most events for growth (default 30000000)")
-    parser.add_argument("--messages", type=int, default=2_000_000, help="messages for reading (default 2000000)")
-    parser.add_argument("--runs", type=int, default=3, help="runs that count, of each figure (default 3)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", choices=("reading", "windows", "growth"), help="measure only this"
+    )
+    parser.add_argument(
+        "--events", type=int, default=10_000_000, help="events for windows (default 10000000)"
+    )
+    parser.add_argument(
+        "--largest", type=int, default=30_000_000, help="most events for growth (default 30000000)"
+    )
+    parser.add_argument(
+        "--messages", type=int, default=2_000_000, help="messages for reading (default 2000000)"
+    )
+    parser.add_argument(
+        "--runs", type=int, default=3, help="runs that count, of each figure (default 3)"
+    )
     parser.add_argument("--master", default="local[2]", help="where Spark runs (default local[2])")
     parser.add_argument("--quick", action="store_true", help="everything small, once")
     options = parser.parse_args()
     events, messages = (20_000, 20_000) if options.quick else (options.events, options.messages)
     runs = 1 if options.quick else options.runs
-    sizes = [20_000, 60_000] if options.quick else [size for size in GROWTH if size <= options.largest]
+    sizes = (
+        [20_000, 60_000] if options.quick else [size for size in GROWTH if size <= options.largest]
+    )
     if not sizes:
         parser.error(f"--largest: growth begins with {GROWTH[0]} events")
     with tempfile.TemporaryDirectory(prefix="zaichik-bench-") as name:
         folder = Path(name)
-        spark = session(options.master, log=folder / "spark.log", config={"spark.driver.memory": "4g"})
+        spark = session(
+            options.master, log=folder / "spark.log", config={"spark.driver.memory": "4g"}
+        )
         if options.only in (None, "reading"):
             reading(spark, folder, messages, runs)
         if options.only in (None, "windows"):

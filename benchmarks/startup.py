@@ -1,4 +1,4 @@
-"""Start-up time of the broker, the library and the command line, beside that of a bare interpreter."""
+"""Start-up time of the broker, the library and the command line, beside a bare interpreter's."""
 
 import json
 import statistics
@@ -9,7 +9,15 @@ import time
 from benchmarks.peers.peer import Job
 
 COMMANDS: dict[str, list[str]] = {
-    "zaichik serve, until it accepts connections": ["-m", "zaichik", "serve", "0", "--json", "--log-level", "warning"],
+    "zaichik serve, until it accepts connections": [
+        "-m",
+        "zaichik",
+        "serve",
+        "0",
+        "--json",
+        "--log-level",
+        "warning",
+    ],
     "import zaichik": ["-c", "import zaichik"],
     "zaichik --help": ["-m", "zaichik", "--help"],
     "a bare interpreter": ["-c", "pass"],
@@ -17,7 +25,9 @@ COMMANDS: dict[str, list[str]] = {
 
 
 def started(words: list[str]) -> float:
-    """Returns seconds until the program has ended, or, if it is a broker, until it prints the port it listens on."""
+    """Returns seconds until the program has ended, or, if it is a broker, until it prints the port
+    it listens on.
+    """
     begin = time.monotonic()
     with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -35,7 +45,9 @@ def started(words: list[str]) -> float:
 
 
 async def play(job: Job) -> dict[str, float]:
-    """Returns the median of some starts in milliseconds, after one uncounted start that fills the page cache."""
+    """Returns the median of some starts in milliseconds, after one uncounted start that fills the
+    page cache.
+    """
     words = COMMANDS[job.axis]
     started(words)
     return {"ms": statistics.median(started(words) for _ in range(job.rounds)) * 1000}

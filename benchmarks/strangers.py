@@ -1,4 +1,5 @@
-"""Strangers who attack a broker with access control; run as a process of its own by `benchmarks/access.py`.
+"""Strangers who attack a broker with access control; run as a process of its own by
+`benchmarks/access.py`.
 
     python benchmarks/strangers.py PORT wrong
     python benchmarks/strangers.py PORT stalled NUMBER
@@ -61,7 +62,14 @@ def stalled(port: int, number: int) -> Never:
     while True:
         while len(ends) < number:
             try:
-                ends.append((socket.create_connection(("127.0.0.1", port), 1, source_address=(ATTACKER, 0)), 0))
+                ends.append(
+                    (
+                        socket.create_connection(
+                            ("127.0.0.1", port), 1, source_address=(ATTACKER, 0)
+                        ),
+                        0,
+                    )
+                )
             except OSError:
                 break
         if is_first:

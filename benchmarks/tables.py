@@ -19,7 +19,7 @@ ROWS = {
 }
 
 
-# -- peer beside peer ----------------------------------------------------------------------------------------
+# -- peer beside peer ----------------------------------------------------------------------------
 
 
 def best_peer_row(table: Table) -> Iterator[list[str]]:
@@ -31,7 +31,12 @@ def best_peer_row(table: Table) -> Iterator[list[str]]:
             row = [f"{subject} : the best peer"]
             for cell, figure in table.columns():
                 theirs = [runs for other in others if (runs := table.runs(other, cell, figure))]
-                row.append(ratio(table.runs(subject, cell, figure), best(theirs, key=statistics.median, default=[])))
+                row.append(
+                    ratio(
+                        table.runs(subject, cell, figure),
+                        best(theirs, key=statistics.median, default=[]),
+                    )
+                )
             yield row
 
 
@@ -40,7 +45,10 @@ def limit_rows(table: Table) -> Iterator[list[str]]:
     form = ".2f" if table.less_is_better else ".1%"
     for limit in table.peers(limits=True):
         if SUBJECT in table.peers(limits=False):
-            pairs = [(table.runs(SUBJECT, *column), table.runs(limit, *column)) for column in table.columns()]
+            pairs = [
+                (table.runs(SUBJECT, *column), table.runs(limit, *column))
+                for column in table.columns()
+            ]
             yield [f"{SUBJECT} : {limit}", *(ratio(ours, theirs, form) for ours, theirs in pairs)]
 
 
@@ -55,7 +63,11 @@ def peer_rows(table: Table) -> list[list[str]]:
         first, second = columns[0], columns[-1]
         found[0].append(f"{second[0]} : {first[0]}")
         for row in found[1:]:
-            row.append(ratio(table.runs(row[0], *second), table.runs(row[0], *first)) if row[0] in brokers else "")
+            row.append(
+                ratio(table.runs(row[0], *second), table.runs(row[0], *first))
+                if row[0] in brokers
+                else ""
+            )
     if table.keeps:
         found[0].append(KEPT)
         for row in found[1:]:
@@ -63,7 +75,7 @@ def peer_rows(table: Table) -> list[list[str]]:
     return found
 
 
-# -- on paper ------------------------------------------------------------------------------------------------
+# -- on paper ------------------------------------------------------------------------------------
 
 
 def rows(table: Table) -> list[list[str]]:
@@ -73,7 +85,11 @@ def rows(table: Table) -> list[list[str]]:
 
 def failures(table: Table) -> list[str]:
     """What went wrong, a line each."""
-    return [f"FAILED: {item.peer}, {item.cell}: {text}" for item in table.outcomes for text in item.failures]
+    return [
+        f"FAILED: {item.peer}, {item.cell}: {text}"
+        for item in table.outcomes
+        for text in item.failures
+    ]
 
 
 def text(table: Table, cells: list[list[str]] | None = None) -> str:
@@ -92,7 +108,9 @@ def text(table: Table, cells: list[list[str]] | None = None) -> str:
 
 
 def markdown(cells: list[list[str]]) -> str:
-    """Rows, heading first, for the documents: words on the left, figures on the right of their columns."""
+    """Rows, heading first, for the documents: words on the left, figures on the right of their
+    columns.
+    """
     head, *body = cells
     ruler = ["---" if index == 0 or name in WORDS else "--:" for index, name in enumerate(head)]
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, ruler, *body])

@@ -1,9 +1,10 @@
-"""The slowest answers of a broker whose ring is full of small batches: does keeping much make it pause?
+"""The slowest answers of a broker whose ring is full of small batches: does keeping much make it
+pause?
 
-A ring of a million batches, each of one message, is full, so every publish evicts one. Single messages are published at
-a fixed rate, and their latency is measured from the time due to the reply. A second broker with a ring of a thousand is
-the control: pauses that both brokers show come from the machine. Slices at both brokers and both rates alternate, in
-random order.
+A ring of a million batches, each of one message, is full, so every publish evicts one. Single
+messages are published at a fixed rate, and their latency is measured from the time due to the
+reply. A second broker with a ring of a thousand is the control: pauses that both brokers show come
+from the machine. Slices at both brokers and both rates alternate, in random order.
 
 The publisher only writes encoded frames and reads replies, so that it adds few pauses of its own.
 """
@@ -24,7 +25,17 @@ import zaichik
 from benchmarks.idle import IdleConnection, create
 from benchmarks.peers.peer import Job, Link, Receipt
 from benchmarks.roles import Stopwatch, open_loop
-from zaichik_protocol import NEED_DATA, Batch, Error, Frame, FrameDecoder, Hello, Publish, Published, encode
+from zaichik_protocol import (
+    NEED_DATA,
+    Batch,
+    Error,
+    Frame,
+    FrameDecoder,
+    Hello,
+    Publish,
+    Published,
+    encode,
+)
 
 TOPIC = "measured"
 RATES = (1_000, 10_000)  # messages a second
@@ -43,7 +54,9 @@ def singles(number: int, size: int) -> Iterator[Frame]:
 
 
 class TimedPublishes(Link, asyncio.Protocol):
-    """A connection that publishes single messages and records the latency of each, from the time due to the reply."""
+    """A connection that publishes single messages and records the latency of each, from the time
+    due to the reply.
+    """
 
     def __init__(self) -> None:
         self.watch = Stopwatch(0)
@@ -74,7 +87,9 @@ class TimedPublishes(Link, asyncio.Protocol):
 
     async def send(self, payloads: Sequence[bytes]) -> None:
         self._unanswered.extend(payloads)
-        frames = (encode(Publish(1, TOPIC, Batch.of_columns([b""], [payload]))) for payload in payloads)
+        frames = (
+            encode(Publish(1, TOPIC, Batch.of_columns([b""], [payload]))) for payload in payloads
+        )
         self._transport.write(b"".join(frames))
 
     async def slice(self, job: Job) -> list[float]:
@@ -98,7 +113,9 @@ async def filled(port: int, point: int, size: int) -> Any:
     first.ask([create(TOPIC, point)])
     first.ask(singles(point, size))
     first.close()
-    transport, publishes = await asyncio.get_running_loop().create_connection(TimedPublishes, "127.0.0.1", port)
+    transport, publishes = await asyncio.get_running_loop().create_connection(
+        TimedPublishes, "127.0.0.1", port
+    )
     try:
         yield publishes
     finally:
@@ -111,7 +128,9 @@ async def play(job: Job) -> dict[str, float]:
     Raises:
         RuntimeError: a broker refused a message, or its ring is not full at the end.
     """
-    found: dict[tuple[int, int], list[float]] = {(point, rate): [] for point in job.points for rate in RATES}
+    found: dict[tuple[int, int], list[float]] = {
+        (point, rate): [] for point in job.points for rate in RATES
+    }
     async with AsyncExitStack() as stack, asyncio.timeout(job.deadline):
         links = {
             point: await stack.enter_async_context(filled(port, point, job.size))
@@ -147,7 +166,10 @@ def quantiles(seconds: list[float]) -> dict[str, float]:
     """Returns quantiles in milliseconds."""
     cuts = statistics.quantiles(seconds, n=1000, method="inclusive")
     return {
-        name: value * 1000 for name, value in zip(FIGURES, (cuts[499], cuts[989], cuts[998], max(seconds)), strict=True)
+        name: value * 1000
+        for name, value in zip(
+            FIGURES, (cuts[499], cuts[989], cuts[998], max(seconds)), strict=True
+        )
     }
 
 

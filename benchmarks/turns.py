@@ -21,7 +21,8 @@ def lasting_servers(peers: dict[str, Peer]) -> Iterator[dict[str, Server]]:
     """Starts the servers that take seconds to start, and pauses them until it is their turn.
 
     Args:
-        peers: those that take part; a peer whose server does not start is removed, and the reason is printed.
+        peers: those that take part; a peer whose server does not start is removed, and the reason
+            is printed.
     """
     with ExitStack() as stack:
         servers: dict[str, Server] = {}
@@ -36,14 +37,18 @@ def lasting_servers(peers: dict[str, Peer]) -> Iterator[dict[str, Server]]:
         yield servers
 
 
-def measure(scenario: Scenario, peers: dict[str, Peer], runs: int, lasting: dict[str, Server]) -> Table:
+def measure(
+    scenario: Scenario, peers: dict[str, Peer], runs: int, lasting: dict[str, Server]
+) -> Table:
     """All runs of a scenario; for each cell the peers in turn."""
     begin = time.monotonic()
     runs = min(runs, scenario.most_runs or runs)
     found: list[Outcome] = []
     for cell in scenario.cells:
         outcomes = {
-            name: Outcome(peer.label, cell.label, sized(cell.job, peer).messages, limit=peer.is_limit)
+            name: Outcome(
+                peer.label, cell.label, sized(cell.job, peer).messages, limit=peer.is_limit
+            )
             for name, peer in peers.items()
         }
         found.extend(outcomes.values())
@@ -78,7 +83,9 @@ def note(outcome: Outcome, where: str, run: Callable[[], Figures]) -> None:
 def once(cell: Cell, name: str, peer: Peer, lasting: Server | None) -> Figures:
     """One run, with servers of its own unless the peer's server lasts."""
     job = replace(sized(cell.job, peer), peer=name, topic=f"benchmark{next(_numbers)}")
-    job, measure = (replace(job, role=peer.own_role), told) if peer.own_role else (job, cell.measure)
+    job, measure = (
+        (replace(job, role=peer.own_role), told) if peer.own_role else (job, cell.measure)
+    )
     with ExitStack() as stack:
         if lasting:
             stack.enter_context(resumed(lasting[1]))
@@ -95,7 +102,9 @@ def willing(scenario: Scenario, peers: dict[str, Peer]) -> dict[str, Peer]:
 
 
 def present(peers: dict[str, Peer]) -> dict[str, Peer]:
-    """Returns the peers that are installed, or could be obtained; for the others, prints the reason."""
+    """Returns the peers that are installed, or could be obtained; for the others, prints the
+    reason.
+    """
     here = {}
     for name, peer in peers.items():
         if reason := why_absent(peer):
@@ -106,6 +115,8 @@ def present(peers: dict[str, Peer]) -> dict[str, Peer]:
 
 
 def why_absent(peer: Peer) -> str:
-    """Returns the reason why this peer cannot be measured; "" if it can, after fetching what it needs."""
+    """Returns the reason why this peer cannot be measured; "" if it can, after fetching what it
+    needs.
+    """
     missing = peer.missing()
     return f"{missing} is not installed" if missing else peer.obtain()

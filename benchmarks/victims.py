@@ -1,9 +1,11 @@
-"""The clients whose share is measured: one process for each role, which does one job after the other.
+"""The clients whose share is measured: one process for each role, which does one job after the
+other.
 
     python -m benchmarks.victims awaited
 
-A process reads a line of JSON, `{"port": 8889, "seconds": 1.0}`, connects, prints "ready", waits for another line,
-works for that time, and prints its result as JSON. Then it reads the next job. All are ordinary clients.
+A process reads a line of JSON, `{"port": 8889, "seconds": 1.0}`, connects, prints "ready", waits
+for another line, works for that time, and prints its result as JSON. Then it reads the next job.
+All are ordinary clients.
 """
 
 import asyncio
@@ -19,7 +21,10 @@ import zaichik
 
 AWAITED, STREAMED = "awaited", "streamed"  # topics
 PAYLOAD = b"x" * 100
-ROOM, ROOM_BYTES = 10_000_000, 256 * 1024 * 1024  # of a topic: a reader that is slowed down loses nothing
+ROOM, ROOM_BYTES = (
+    10_000_000,
+    256 * 1024 * 1024,
+)  # of a topic: a reader that is slowed down loses nothing
 CREDIT = 10_000
 CONNECT_SECONDS = 30.0
 LEAVE_SECONDS = 0.5  # to close a connection in order; nothing of it is measured
@@ -58,7 +63,9 @@ Role = Callable[[zaichik.Client, Stage], Awaitable[None]]
 
 
 async def awaited(client: zaichik.Client, stage: Stage) -> None:
-    """One publish after the other, each awaited: how many a second, and the milliseconds of the slowest."""
+    """One publish after the other, each awaited: how many a second, and the milliseconds of the
+    slowest.
+    """
     await client.publish(AWAITED, PAYLOAD)
     await stage.go()
     took: list[float] = []

@@ -5,11 +5,12 @@
     python benchmarks/views.py --only cost  # or latency, streams, scrapes
     python benchmarks/views.py --only cost --looker watch
 
-A fixed number of messages is published as fast as a reader gets them, and the processor time of the broker is counted:
-while it is watched, and while the watchers are stopped (SIGSTOP), in turns, at the same broker. Each ratio is the
-median of ten pairs. The broker's share of a core is measured, too, at a thousand messages a second in batches of ten:
-then it does not contend for a processor with the watchers, and what it takes more is what their requests cost. The
-share of the watching program is measured beside it. A scrape is counted by itself. Pages are streams without a browser;
+A fixed number of messages is published as fast as a reader gets them, and the processor time of the
+broker is counted: while it is watched, and while the watchers are stopped (SIGSTOP), in turns, at
+the same broker. Each ratio is the median of ten pairs. The broker's share of a core is measured,
+too, at a thousand messages a second in batches of ten: then it does not contend for a processor
+with the watchers, and what it takes more is what their requests cost. The share of the watching
+program is measured beside it. A scrape is counted by itself. Pages are streams without a browser;
 with `--browser`, there is one.
 """
 
@@ -37,19 +38,22 @@ from benchmarks.access import Broker, Measure, ratio, show  # noqa: E402
 from benchmarks.busy import TOPIC, Load, processor_ns  # noqa: E402
 from benchmarks.looking import Looker, Stream, beside, fetch, nobody, pages, scrapes, watch, web  # noqa: E402
 from benchmarks.processes import paused, resumed  # noqa: E402
-from zaichik.polling import MOST_REST_SECONDS  # noqa: E402
+from zaichik.apps.watch.polling import MOST_REST_SECONDS  # noqa: E402
+from zaichik.apps.web.app import STATIC  # noqa: E402
 from zaichik_protocol import Subscribe  # noqa: E402
 
 PAIRS, QUICK_PAIRS = 10, 2
-STATIC = ROOT / "zaichik" / "web" / "static"
 PAGE = f"view=topic&topic={TOPIC}&width=1200&hz=10"
 READERS = 12
 MOST_TOPICS = 9_600  # of the broker's 10,000; one client may not take all that is left
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))),
+    None,
+)
 STEADY_S = 2.0  # of each half of a pair, at a thousand messages a second
 SETTLE_S = 0.3  # what was due while it was stopped is asked at once, and does not count
-# Who looks, how many other topics there are, and how many seconds a turn lasts: what is done once a second or less
-# often takes longer turns.
+# Who looks, how many other topics there are, and how many seconds a turn lasts: what is done once a
+# second or less often takes longer turns.
 SCENARIOS: dict[str, tuple[Looker, int, float]] = {
     "nobody looks: nobody looks (the noise)": (nobody, 0, 0.7),
     "one page of the topic, 10 Hz": (pages(PAGE, 1), 0, 0.7),
@@ -58,12 +62,23 @@ SCENARIOS: dict[str, tuple[Looker, int, float]] = {
     "its requests alone, nothing is drawn": (beside("asks"), 0, 0.7),
     "no requests, computing 5 ms ten times a second": (beside("computes"), 0, 0.7),
     "/metrics once a second, 1,000 topics": (scrapes, 999, 2.0),
-    f"the page of all topics, {MOST_TOPICS:,} of them": (pages("view=topics&count=50", 1), MOST_TOPICS - 1, 2.0),
+    f"the page of all topics, {MOST_TOPICS:,} of them": (
+        pages("view=topics&count=50", 1),
+        MOST_TOPICS - 1,
+        2.0,
+    ),
 }
-SCRAPED = ((1, 0, 0), (100, 110, 10), (1_000, 0, 0), (1_000, 1_200, 200), (MOST_TOPICS, 0, 0))  # see `scraped`
+SCRAPED = (
+    (1, 0, 0),
+    (100, 110, 10),
+    (1_000, 0, 0),
+    (1_000, 1_200, 200),
+    (MOST_TOPICS, 0, 0),
+)  # see `scraped`
 SCRAPES, QUICK_SCRAPES = 11, 1
 LAW = """() => {
-  const law = document.querySelector(".law"), now = () => performance.timeOrigin + performance.now();
+  const law = document.querySelector(".law");
+  const now = () => performance.timeOrigin + performance.now();
   const observer = new MutationObserver(() => {
     const seen = [Number(law.textContent.split("=")[0].replace(/[^0-9]/g, "")), now(), Infinity];
     window.seen.push(seen);
@@ -81,11 +96,14 @@ def broker() -> Iterator[Broker]:
         yield Broker(process, "", has_tls=False)
 
 
-# -- what the broker pays ----------------------------------------------------------------------------------------------
+# -- what the broker pays ------------------------------------------------------------------------
 
 
 def cost(pairs: int, part: float, word: str) -> None:
-    """What being watched costs the broker. Only watchers whose name has that word in it are measured."""
+    """What being watched costs the broker.
+
+    Only watchers whose name has that word in it are measured.
+    """
     show(
         "broker, µs of processor time a message; % of a core at 1,000/s",
         "looked at; not; ratio; not, %; % more; itself, %",
@@ -99,10 +117,17 @@ def cost(pairs: int, part: float, word: str) -> None:
                 connection.ask(idle.topics(topics))
             count = calibrated(load, seconds * part)
             with looker(at.process.port) as group, paused(group):
-                a, b, by = ratio(pairs, looked_at(group, load, count, seconds * part), lambda: load.publish(count))  # noqa: B023
+                a, b, by = ratio(
+                    pairs,
+                    looked_at(group, load, count, seconds * part),
+                    lambda: load.publish(count),  # noqa: B023
+                )
                 with load.steady():
                     shares = added(group, at.process.pid, pairs, STEADY_S * part)
-        show(name, f"{a:.2f}; {b:.2f}; {by:.3f}; " + "; ".join(f"{100 * each:.1f}" for each in shares))
+        show(
+            name,
+            f"{a:.2f}; {b:.2f}; {by:.3f}; " + "; ".join(f"{100 * each:.1f}" for each in shares),
+        )
 
 
 def calibrated(load: Load, seconds: float) -> int:
@@ -127,7 +152,9 @@ def looked_at(group: int, load: Load, count: int, seconds: float) -> Measure:
 
 
 def added(group: int, pid: int, pairs: int, seconds: float) -> Iterator[float]:
-    """Returns parts of a core: the broker's, how much more it takes while a group goes on, and its leader's."""
+    """Returns parts of a core: the broker's, how much more it takes while a group goes on, and its
+    leader's.
+    """
     rows = []
     for _ in range(pairs):
         with resumed(group):
@@ -138,7 +165,7 @@ def added(group: int, pid: int, pairs: int, seconds: float) -> Iterator[float]:
     return map(statistics.median, zip(*rows, strict=True))
 
 
-# -- how soon it is seen -----------------------------------------------------------------------------------------------
+# -- how soon it is seen -------------------------------------------------------------------------
 
 
 def latency(messages: int, *, has_browser: bool) -> None:
@@ -176,9 +203,14 @@ def published(load: Load, messages: int, clock: Callable[[], float]) -> list[flo
 
 
 def found(begun: list[float], seen: list[tuple[int, float]], by: float) -> list[float]:
-    """Returns how many ms passed until each message was counted: the last of `begun` is the last that was seen."""
+    """Returns how many ms passed until each message was counted: the last of `begun` is the last
+    that was seen.
+    """
     first = max(count for count, _ in seen) - len(begun) + 1
-    return [by * (min(came for count, came in seen if count >= first + index) - at) for index, at in enumerate(begun)]
+    return [
+        by * (min(came for count, came in seen if count >= first + index) - at)
+        for index, at in enumerate(begun)
+    ]
 
 
 def in_a_browser(port: int, load: Load, messages: int) -> None:
@@ -191,7 +223,11 @@ def in_a_browser(port: int, load: Load, messages: int) -> None:
     if CHROMIUM is None:
         print("no browser: Chromium is not installed")
         return
-    in_containers = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]  # root, little shared memory
+    in_containers = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+    ]  # root, little shared memory
     with (
         sync_playwright() as driver,
         closing(driver.chromium.launch(executable_path=CHROMIUM, args=in_containers)) as b,
@@ -203,7 +239,12 @@ def in_a_browser(port: int, load: Load, messages: int) -> None:
         begun = published(load, messages, lambda: time.time() * 1000)
         rows: list[list[float]] = page.evaluate("() => window.seen")
     for name, column in (("publish to DOM", 1), ("publish to pixel (the next frame)", 2)):
-        told(name, found(begun, [(int(row[0]), row[column]) for row in rows if row[column] is not None], 1))
+        told(
+            name,
+            found(
+                begun, [(int(row[0]), row[column]) for row in rows if row[column] is not None], 1
+            ),
+        )
 
 
 def told(name: str, ms: list[float]) -> None:
@@ -212,25 +253,44 @@ def told(name: str, ms: list[float]) -> None:
     show(name, f"{statistics.median(ms):.0f}; {p99:.0f}")
 
 
-# -- what is sent, and what `zaichik web` itself takes -----------------------------------------------------------------
+# -- what is sent, and what `zaichik web` itself takes -------------------------------------------
 
 
 def streams(seconds: float) -> None:
     """Bytes of the page and of its stream, and processor time of `zaichik web`."""
-    with broker() as at, closing(Load(at, READERS)) as load, web(at.process.port) as (port, pid), ExitStack() as stack:
+    with (
+        broker() as at,
+        closing(Load(at, READERS)) as load,
+        web(at.process.port) as (port, pid),
+        ExitStack() as stack,
+    ):
         names = sorted(path.name for path in STATIC.iterdir())
-        files = [fetch(port, "/"), *(fetch(port, f"/static/{name}") for name in names if name != "index.html")]
-        sent, zipped = sum(map(len, files)) / 1024, sum(len(gzip.compress(file)) for file in files) / 1024
+        files = [
+            fetch(port, "/"),
+            *(fetch(port, f"/static/{name}") for name in names if name != "index.html"),
+        ]
+        sent, zipped = (
+            sum(map(len, files)) / 1024,
+            sum(len(gzip.compress(file)) for file in files) / 1024,
+        )
         show(f"the page's {len(files)} files, KiB: as sent; gzip", f"{sent:.1f}; {zipped:.1f}")
         stack.enter_context(load.steady())
         show(f"a topic with {READERS} readers, 1,000 messages a second", "")
         stream = stack.enter_context(closing(Stream(port, PAGE)))
         time.sleep(seconds / 10)
-        before, used = {kind: len(sizes) for kind, sizes in stream.sizes.items()}, share(pid, seconds)
+        before, used = (
+            {kind: len(sizes) for kind, sizes in stream.sizes.items()},
+            share(pid, seconds),
+        )
         sizes = {kind: sizes[before.get(kind, 0) :] for kind, sizes in list(stream.sizes.items())}
         events = [size for kind in sizes for size in sizes[kind]]
-        show("stream of one page, KiB/s; events/s", f"{sum(events) / 1024 / seconds:.1f}; {len(events) / seconds:.1f}")
-        whole, changes = (statistics.median(stream.sizes[kind] or [0]) / 1024 for kind in ("state", "delta"))
+        show(
+            "stream of one page, KiB/s; events/s",
+            f"{sum(events) / 1024 / seconds:.1f}; {len(events) / seconds:.1f}",
+        )
+        whole, changes = (
+            statistics.median(stream.sizes[kind] or [0]) / 1024 for kind in ("state", "delta")
+        )
         show("a whole state, KiB; a change, KiB", f"{whole:.1f}; {changes:.1f}")
         show("zaichik web, one page, % of a core", f"{100 * used:.1f}")
         for _ in range(9):
@@ -238,7 +298,9 @@ def streams(seconds: float) -> None:
         show("zaichik web, ten pages of one width", f"{100 * share(pid, seconds / 2):.1f}")
         for width in range(900, 990, 10):
             stack.enter_context(closing(Stream(port, re.sub(r"width=\d+", f"width={width}", PAGE))))
-        show("zaichik web, nine more, each of another width", f"{100 * share(pid, seconds / 2):.1f}")
+        show(
+            "zaichik web, nine more, each of another width", f"{100 * share(pid, seconds / 2):.1f}"
+        )
 
 
 def share(pid: int, seconds: float) -> float:
@@ -254,20 +316,31 @@ def shares(seconds: float, *pids: int) -> list[float]:
     return [(processor_ns(pid) - was) / took for pid, was in zip(pids, before, strict=True)]
 
 
-# -- what a scrape takes -----------------------------------------------------------------------------------------------
+# -- what a scrape takes -------------------------------------------------------------------------
 
 
 def scraped(times: int, part: float) -> None:
-    """What one scrape of `/metrics` takes, in the median: by the numbers of topics, subscriptions and named ones."""
-    show("a scrape: topics; subscriptions; named", "ms of the broker's processor time; ms until the answer")
-    for topics, readers, named in (tuple(math.ceil(part * number) for number in row) for row in SCRAPED):
+    """What one scrape of `/metrics` takes, in the median: by the numbers of topics, subscriptions
+    and named ones.
+    """
+    show(
+        "a scrape: topics; subscriptions; named",
+        "ms of the broker's processor time; ms until the answer",
+    )
+    for topics, readers, named in (
+        tuple(math.ceil(part * number) for number in row) for row in SCRAPED
+    ):
         with broker() as at, ExitStack() as stack:
             port = at.process.port
             held = [stack.enter_context(closing(idle.IdleConnection(port))) for _ in range(2)]
             held[0].ask(idle.topics(topics))
             for turn, connection in enumerate(held):
                 connection.ask(
-                    Subscribe(2 + number, f"topic-{number % topics}", name=f"reader-{number}" if number < named else "")
+                    Subscribe(
+                        2 + number,
+                        f"topic-{number % topics}",
+                        name=f"reader-{number}" if number < named else "",
+                    )
                     for number in range(turn, readers, 2)
                 )
             server, _ = stack.enter_context(web(port))
@@ -287,11 +360,19 @@ def scrape(port: int, broker: int) -> tuple[float, float]:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a fraction of everything")
-    parser.add_argument("--browser", action="store_true", help="until it is seen in a browser, too: in Chromium")
-    parser.add_argument("--only", choices=["cost", "latency", "streams", "scrapes"], help="one of the four parts")
-    parser.add_argument("--looker", metavar="WORD", default="", help="only those whose line has this word in it")
+    parser.add_argument(
+        "--browser", action="store_true", help="until it is seen in a browser, too: in Chromium"
+    )
+    parser.add_argument(
+        "--only", choices=["cost", "latency", "streams", "scrapes"], help="one of the four parts"
+    )
+    parser.add_argument(
+        "--looker", metavar="WORD", default="", help="only those whose line has this word in it"
+    )
     options = parser.parse_args()
     pairs, part = (QUICK_PAIRS, 0.02) if options.quick else (PAIRS, 1.0)
     began = time.monotonic()

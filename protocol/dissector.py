@@ -1,4 +1,4 @@
-"""The generated part of `wireshark/zaichik.lua`: what its handwritten part has to know of the declaration.
+"""The generated part of `wireshark/zaichik.lua`: the declaration, for its handwritten part.
 
 `make docs` runs it through cog, as it does `document.py`; a test checks that it is current.
 """
@@ -8,12 +8,9 @@ import json
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from construct import Renamed
-
-from document import fields_of
 from zaichik_protocol import HELLO_MAX_FRAME, EndCode, ErrorCode, GoAwayCode, Kind, Setting, Start
 from zaichik_protocol.frames import DEFAULT_PORT, EVENTS, REPLIES, REQUESTS, Frame
-from zaichik_protocol.layout import HEADER_SIZE, LENGTH_SIZE, MIN_LENGTH, OWNED_U32, OWNED_U64
+from zaichik_protocol.layout import HEADER_SIZE, LENGTH_SIZE, MIN_LENGTH
 
 # A number on the wire is a plain integer in the declaration. These have names.
 _NAMED = {
@@ -29,7 +26,10 @@ _ROLES = {"request": REQUESTS, "reply": REPLIES, "event": EVENTS}
 
 def tables() -> str:
     """All tables, as Lua."""
-    enums = {enum.__name__: ((member.value, member.name) for member in enum) for enum in (*_NAMED.values(), Setting)}
+    enums = {
+        enum.__name__: ((member.value, member.name) for member in enum)
+        for enum in (*_NAMED.values(), Setting)
+    }
     enums["Type"] = ((cls.TYPE, cls.__name__) for cls in _all())
     lines = [
         f"local PORT, HELLO_MAX_FRAME = {DEFAULT_PORT}, {HELLO_MAX_FRAME}",
@@ -38,8 +38,20 @@ def tables() -> str:
         "local NAMES = {",
     ]
     for name, pairs in enums.items():
-        lines += [f"  {name} = {{", *_wrapped(f'[{number}] = "{value}",' for number, value in pairs), "  },"]
-    lines += ["}", "", "-- A field: its name, its kind, how filters call it, its meaning, and the names of its values."]
+        lines += [
+            f"  {name} = {{",
+            *_wrapped(f'[{number}] = "{value}",' for number, value in pairs),
+            "  },",
+        ]
+    lines += [
+        "}",
+        "",
+        (
+            "-- A field: its name, its kind, how filters call it, its meaning, and the names of "
+            "its "
+            "values."
+        ),
+    ]
     lines += ["local FRAMES = {"]
     for role, group in _ROLES.items():
         for cls in group:
@@ -57,7 +69,10 @@ def _frame(cls: type[Frame], role: str) -> Iterator[str]:
 
 
 def _field(cls: type[Frame], name: str, kind: str, meaning: str) -> str:
-    texts = [json.dumps(text, ensure_ascii=False) for text in (name, kind, abbreviation(cls, name), meaning)]
+    texts = [
+        json.dumps(text, ensure_ascii=False)
+        for text in (name, kind, abbreviation(cls, name), meaning)
+    ]
     names = _names(cls, name)
     line = f"      {{ {', '.join(texts)}{names and f', NAMES.{names}'} }},"
     return line if len(line) <= 120 else line.replace(f" {texts[3]}", f"\n        {texts[3]}")
@@ -67,32 +82,37 @@ def _wrapped(items: Iterable[str]) -> list[str]:
     """Several items a line; none is broken."""
     tied = " ".join(item.replace(" ", _TIE) for item in items)
     return [
-        line.replace(_TIE, " ") for line in textwrap.wrap(tied, 120, initial_indent="    ", subsequent_indent="    ")
+        line.replace(_TIE, " ")
+        for line in textwrap.wrap(tied, 120, initial_indent="    ", subsequent_indent="    ")
     ]
 
 
 def fields(cls: type[Frame]) -> Iterator[tuple[str, str, str]]:
     """(name, kind, meaning) of every field of a frame's body."""
     secrets = {item.name for item in dataclasses.fields(cls) if not item.repr}
-    optional = {sub.name for sub in cls.BODY.subcons if _unnamed(sub) in (OWNED_U32, OWNED_U64)}
-    for name, kind, meaning in fields_of(cls.BODY):
-        if name in secrets:
-            yield name, "secret", meaning
-        elif name in optional:
-            yield name, f"{kind} if owned", meaning
+    for field in cls.FIELDS:
+        if field.name in secrets:
+            kind = "secret"
+        elif field.name == "json":
+            kind = "json"
+        elif field.only == "owned":
+            kind = f"{field.kind.name} if owned"
         else:
-            yield name, "json" if name == "json" else kind, meaning
-
-
-def _unnamed(kind: object) -> object:
-    while isinstance(kind, Renamed):
-        kind = kind.subcon
-    return kind
+            kind = field.kind.name
+        yield field.name, kind, field.meaning
 
 
 def abbreviation(cls: type[Frame], name: str) -> str:
-    """What filters call a field: its name, and before it that of its frame if the name is of different things."""
-    kinds = {(kind, _names(other, field)) for other in _all() for field, kind, _ in fields(other) if field == name}
+    """Returns a field's name in filters.
+
+    The name of its frame comes first if different things have that name.
+    """
+    kinds = {
+        (kind, _names(other, field))
+        for other in _all()
+        for field, kind, _ in fields(other)
+        if field == name
+    }
     return f"zaichik.{name}" if len(kinds) == 1 else f"zaichik.{cls.__name__.lower()}.{name}"
 
 

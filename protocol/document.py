@@ -1,43 +1,33 @@
-"""The generated parts of `protocol/README.md`: byte drawings, field tables, hexdumps, error tables, indexes.
+"""The generated parts of `protocol/README.md`.
 
-`make docs` runs it through cog, which keeps the output inside the document; a test checks that it is current.
-Everything here is derived: drawings and tables from `zaichik_protocol.frames`, hexdumps from `vectors/`, indexes from
-the ids of the sentences in the text itself.
+They are byte drawings, field tables, hexdumps, error tables and indexes.
+
+`make docs` runs it through cog, which keeps the output inside the document; a test checks that it
+is current. Everything here is derived: drawings and tables from `zaichik_protocol.frames`, hexdumps
+from `vectors/`, indexes from the ids of the sentences in the text itself.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from construct import Array, Renamed, Struct
-
-from zaichik.console.dissection import dissect
+from zaichik.cli.dissection import dissect
 from zaichik.learn import sentences
 from zaichik.learn.sentences import Sentence
 from zaichik_protocol import EndCode, ErrorCode, GoAwayCode, frames
-from zaichik_protocol.layout import (
-    BATCH,
-    BATCH_COLUMNS,
-    DELTAS,
-    HEADER,
-    MAGIC,
-    OWNED_U32,
-    OWNED_U64,
-    REST,
-    SETTINGS,
-    TEXT,
-)
+from zaichik_protocol.layout import BATCH_COLUMNS, HEADER, Field
 
 VECTORS = Path(__file__).parent / "vectors"
 
-# Of each request, the topics whose sentences all concern it. Others are found by the names of its frames.
+# Of each request, the topics whose sentences all concern it. Others are found by the names of its
+# frames.
 _TOPICS = {
     "Hello": "hello welcome",
-    "CreateTopic": "create setting topic durable",
-    "Publish": "publish published producer batch time compaction retention ring durable",
-    "Subscribe": "subscribe name owner start credit lag until fair messages ended",
+    "CreateTopic": "create setting topic durable table",
+    "Publish": "publish published producer batch time compaction retention ring durable table",
+    "Subscribe": "subscribe name owner start credit lag until fair messages ended table follow",
     "Unsubscribe": "unsubscribe",
     "Commit": "commit credit",
     "Ping": "ping",
@@ -49,49 +39,31 @@ _TOPICS = {
     "AdvanceClock": "clock",
 }
 
-# What is no integer, by the declaration's own name for it.
-_OTHER_TYPES = [
-    (MAGIC, "4 bytes"), (TEXT, "str"), (SETTINGS, "settings"), (BATCH, "batch"), (REST, "rest"), (DELTAS, "u32[]"),
-    (OWNED_U32, "u32"), (OWNED_U64, "u64"),
-]  # fmt: skip
-_INTEGERS = {"B": "u8", "H": "u16", "L": "u32", "Q": "u64", "l": "i32", "q": "i64"}
+Column = tuple[str, str, str]  # a field's name, type and meaning
 
 
-def fields_of(layout: Struct) -> Iterator[tuple[str, str, str]]:
-    """(name, type, meaning) of every field of a layout."""
-    for named in layout.subcons:
-        if named.name is not None:
-            yield named.name, _type(named), str(named.docs)
+def columns_of(fields: Iterable[Field]) -> list[Column]:
+    """Returns what is told of each of these fields."""
+    return [(field.name, field.kind.name, field.meaning) for field in fields]
 
 
-def _type(kind: object) -> str:
-    while True:
-        for known, name in _OTHER_TYPES:
-            if kind is known:
-                return name
-        if not isinstance(kind, Renamed):
-            break
-        kind = kind.subcon
-    if letters := getattr(kind, "fmtstr", ""):
-        return _INTEGERS[letters[-1]]
-    return "i32[count + 1]" if isinstance(kind, Array) else "bytes"
-
-
-def drawing(layout: Struct) -> str:
+def drawing(fields: Sequence[Column]) -> str:
     """The fields side by side, as boxes."""
-    columns = [(name, kind) for name, kind, _ in fields_of(layout)]
+    columns = [(name, kind) for name, kind, _ in fields]
     widths = [max(map(len, column)) + 2 for column in columns]
     edge = "+" + "+".join("-" * width for width in widths) + "+"
     rows = [
-        "|" + "|".join(column[row].center(width) for column, width in zip(columns, widths, strict=True)) + "|"
+        "|"
+        + "|".join(column[row].center(width) for column, width in zip(columns, widths, strict=True))
+        + "|"
         for row in (0, 1)
     ]
     return "\n".join(["```text", edge, *rows, edge, "```"])
 
 
-def table(layout: Struct) -> str:
+def table(fields: Sequence[Column]) -> str:
     """The fields one below the other, with their meaning."""
-    rows = [f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in fields_of(layout)]
+    rows = [f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in fields]
     return "\n".join(["| field | type | meaning |", "| --- | --- | --- |", *rows])
 
 
@@ -99,13 +71,14 @@ def body(name: str) -> str:
     """Drawing and table of a frame's body, and its flag bits."""
     cls = getattr(frames, name)
     parts = []
-    if list(fields_of(cls.BODY)):
-        parts += [drawing(cls.BODY), table(cls.BODY)]
+    if fields := columns_of(cls.FIELDS):
+        parts += [drawing(fields), table(fields)]
     else:
         parts.append("The body is empty.")
     if cls.FLAGS:
         bits = ", ".join(
-            f"bit {bit.bit_length() - 1} (`0x{bit:02x}`) {flag.upper()}" for flag, bit in cls.FLAGS.items()
+            f"bit {bit.bit_length() - 1} (`0x{bit:02x}`) {flag.upper()}"
+            for flag, bit in cls.FLAGS.items()
         )
         parts.append(f"Flags: {bits}.")
     return "\n\n".join(parts)
@@ -113,7 +86,8 @@ def body(name: str) -> str:
 
 def header() -> str:
     """Drawing and table of the header."""
-    return f"{drawing(HEADER)}\n\n{table(HEADER)}"
+    fields = columns_of(HEADER)
+    return f"{drawing(fields)}\n\n{table(fields)}"
 
 
 def columns() -> str:
@@ -123,7 +97,10 @@ def columns() -> str:
 
 def types() -> str:
     """All frames with their numbers."""
-    lines = ["| type | request | type | reply | type | event |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "| type | request | type | reply | type | event |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     width = max(len(frames.REQUESTS), len(frames.REPLIES))
     for row in range(width):
         cells = [
@@ -147,7 +124,10 @@ def dump(data: bytes) -> str:
         text = field.data.hex(" ")
         for start in range(0, max(len(text), 1), 24):
             label = f"{field.name} = {_shown(field.value)}" if start == 0 else ""
-            lines.append(f"{field.offset + start // 3:4}  {text[start : start + 24].rstrip():<24} {label}".rstrip())
+            lines.append(
+                f"{field.offset + start // 3:4}  {text[start : start + 24].rstrip():<24} "
+                f"{label}".rstrip()
+            )
     return "\n".join(["```text", *lines, "```"])
 
 
@@ -157,7 +137,12 @@ def _shown(value: object) -> str:
             return repr(value)[1:].replace("'", '"')
         case list():
             return str(
-                [{k: v for k, v in item.items() if k != "_io"} if isinstance(item, dict) else item for item in value]
+                [
+                    {k: v for k, v in item.items() if k != "_io"}
+                    if isinstance(item, dict)
+                    else item
+                    for item in value
+                ]
             )
         case _:
             return str(value)
@@ -168,7 +153,10 @@ def errors() -> str:
     lines = ["| code | name | connection | retry | meaning |", "| --- | --- | --- | --- | --- |"]
     for code in ErrorCode:
         fate = "ends" if code.fatal else "goes on"
-        lines.append(f"| {code.value} | `{code.name}` | {fate} | {'yes' if code.retryable else ''} | {code.meaning} |")
+        lines.append(
+            f"| {code.value} | `{code.name}` | {fate} | {'yes' if code.retryable else ''} | "
+            f"{code.meaning} |"
+        )
     return "\n".join(lines)
 
 
@@ -181,11 +169,13 @@ def ends() -> str:
 
 
 def index_of_requests() -> str:
-    """For each request, where the sentences about it stand: those of its topics, and those that name its frames.
+    """Returns for each request where the sentences about it stand.
+
+    They are those of its topics, and those that name its frames.
 
     The topics of no request come first: they concern every one, or the connection.
     """
-    known = list(sentences.known().values())
+    known = list(sentences.load().values())
     placed = " ".join(_TOPICS.values()).split()
     shared = _ranges(each for each in known if _topic(each) not in placed)
     lines = [f"For every request and every connection: {shared}.", ""]
@@ -201,7 +191,7 @@ def index_of_requests() -> str:
 
 def index_of_errors() -> str:
     """For each error, the sentences that name it."""
-    known = list(sentences.known().values())
+    known = list(sentences.load().values())
     lines = ["| error | sentences |", "| --- | --- |"]
     for code in ErrorCode:
         naming = [each for each in known if f"`{code.name}`" in each.words]
@@ -214,14 +204,19 @@ def _topic(sentence: Sentence) -> str:
 
 
 def _ranges(found: Iterable[Sentence]) -> str:
-    """Ids as links to their sections, in the order given; neighbours of one section are one range."""
+    """Ids as links to their sections, in the order given.
+
+    Neighbours of one section are one range.
+    """
     links = []
     for (topic, heading), group in groupby(found, key=lambda each: (_topic(each), each.heading)):
         numbers = sorted(int(each.id.partition(".")[2]) for each in group)
         # Numbers less their places are equal for neighbours.
         for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
             (_, first), *_, (_, last) = [*run] * 2
-            links.append(f"[{topic}.{first}{f' to {last}' if last > first else ''}](#{_slug(heading)})")
+            links.append(
+                f"[{topic}.{first}{f' to {last}' if last > first else ''}](#{_slug(heading)})"
+            )
     return ", ".join(links)
 
 

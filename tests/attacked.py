@@ -1,4 +1,6 @@
-"""A broker that asks who somebody is, over TLS, with two users; and what its attackers dial it with."""
+"""A broker that asks who somebody is, over TLS, with two users; and what its attackers dial it
+with.
+"""
 
 import datetime as dt
 import socket
@@ -9,20 +11,20 @@ import anyio
 from raw_client import RawClient
 
 import zaichik
-from zaichik.access.contexts import client_tls
-from zaichik.access.gate import Access, AccessGate
-from zaichik.access.users import Record, Users
-from zaichik.broker.clock import SystemClock
+from zaichik.base.clock import SystemClock
+from zaichik.cli.access_folder import dump, new_token
+from zaichik.cli.self_signed import self_signed
+from zaichik.cli.serve_access import CERTIFICATE, KEY, tls_in
 from zaichik.client.endpoint import Credentials, Endpoint
-from zaichik.console.access_folder import dump, new_token
-from zaichik.console.self_signed import self_signed
-from zaichik.console.serve_access import CERTIFICATE, KEY, tls_in
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.tls_engine import pin_of
-from zaichik.serving.server import Server
+from zaichik.net.tls_settings import client_tls
+from zaichik.server.access.access_gate import Access, AccessGate
+from zaichik.server.access.users import Record, Users
+from zaichik.server.server import Server
 
-GUARD = 30  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
+GUARD = 60  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
 ELSEWHERE = "127.0.0.2"  # where attackers come from: the failures of an address are its own
 TOKEN = 1  # what a Hello's `auth` says that its secret is
 RULES = """\
@@ -82,15 +84,17 @@ class Attacked:
             yield RawClient(await tls.secure(stream, "127.0.0.1") if tls else stream)
 
     @asynccontextmanager
-    async def raw(self, user, source="127.0.0.1"):
+    async def raw(self, user, source="127.0.0.1", **fields):
         """A client of raw frames that has logged in."""
         async with self.encrypted(source) as client:
-            await client.hello(auth=TOKEN, secret=self.tokens[user])
+            await client.hello(auth=TOKEN, secret=self.tokens[user], **fields)
             yield client
 
 
 def prepared(path, rules=RULES, expires=None, *, has_tls=True):
-    """The files of users ana and boris, who each have a token; ana's expires at that second, if it is given."""
+    """The files of users ana and boris, who each have a token; ana's expires at that second, if it
+    is given.
+    """
     path.mkdir(mode=0o700, exist_ok=True)
     (path / "rules").write_text(rules)
     tokens, records = {}, []
@@ -114,10 +118,18 @@ def _write(path, name, data):
 
 @asynccontextmanager
 async def attacked_broker(
-    path, rules=RULES, *, host="127.0.0.1", settings=None, clock=None, tls=tls_in, expires=None, **gate
+    path,
+    rules=RULES,
+    *,
+    host="127.0.0.1",
+    settings=None,
+    clock=None,
+    tls=tls_in,
+    expires=None,
+    **gate,
 ):
     """One that runs as long as the block lasts."""
-    found = prepared(path, rules, expires)
+    found = prepared(path, rules, expires, has_tls=tls is not None)
     clock = clock or SystemClock()
     found.gate = AccessGate(Access.load(path, tls), clock, path, tls, **gate)
     with anyio.fail_after(GUARD):

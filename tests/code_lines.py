@@ -1,6 +1,7 @@
 """Counting lines of code: not blank, not comment, not docstring.
 
-An import counts as one line however the formatter breaks it: a longer list of names is not more code to read.
+An import counts as one line however the formatter breaks it: a longer list of names is not more
+code to read.
 """
 
 import ast
@@ -9,7 +10,14 @@ import tokenize
 from functools import cache
 from pathlib import Path
 
-_NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+_NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 
 
 @cache
@@ -21,7 +29,10 @@ def code_lines(path: Path) -> frozenset[int]:
         if token.type not in _NO_CODE:
             lines.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.body
+        ):
             first = node.body[0]
             if (
                 isinstance(first, ast.Expr)
@@ -38,7 +49,10 @@ def functions(path: Path) -> list[tuple[str, int]]:
     """Every function of a file with its lines of code, nested ones included."""
     lines = code_lines(path)
     return [
-        (node.name, len(lines.intersection(range(node.lineno, (node.end_lineno or node.lineno) + 1))))
+        (
+            node.name,
+            len(lines.intersection(range(node.lineno, (node.end_lineno or node.lineno) + 1))),
+        )
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]

@@ -1,21 +1,26 @@
 """The suite on the compiled build; `make test-compiled` runs it. Arguments are pytest's.
 
-Nothing compiled ever lies in the source tree, where it would win over a source that has changed since. A wheel is made
-out of an sdist, as an installation does it, and installed into a virtual environment of its own. Then its two packages
-are moved to where their sources were in the tree that was the sdist, and the tests run there: so whether Python looks
-into the working folder or asks the environment, it finds the same files. What zaichik depends on is borrowed from the
-environment that runs this.
+`--quick` runs the tests of what is compiled, without those that `make test` leaves out: that is for
+continuous integration.
+
+Nothing compiled ever lies in the source tree, where it would win over a source that has changed
+since. A wheel is made out of an sdist, as an installation does it, and installed into a virtual
+environment of its own. Then its two packages are moved to where their sources were in the tree that
+was the sdist, and the tests run there: so whether Python looks into the working folder or asks the
+environment, it finds the same files. What zaichik depends on is borrowed from the environment that
+runs this.
 """
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Iterator
 from pathlib import Path
+
+from c_compiler import missing
+from pythons import QUICK
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build" / "compiled"
@@ -23,16 +28,6 @@ TREE, ENVIRONMENT = BUILD / "tree", BUILD / "venv"
 PYTHON = ENVIRONMENT / "bin" / "python"
 MARKED = "not cluster and not soak and not full"  # includes `long`
 PACKAGES = {"zaichik": TREE / "zaichik", "zaichik_protocol": TREE / "protocol" / "zaichik_protocol"}
-
-
-def missing() -> Iterator[str]:
-    """What compiling needs and is not here."""
-    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
-    if shutil.which(compiler) is None:
-        yield f"the C compiler {compiler}"
-    header = Path(sysconfig.get_path("include"), "Python.h")
-    if not header.exists():
-        yield f"{header}, which comes with Python's development package"
 
 
 def run(*command: str | Path, **variables: str) -> None:
@@ -52,13 +47,17 @@ def build() -> None:
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", PYTHON)
     run(*pip, "install", "--quiet", "--no-deps", sdist, ZAICHIK_COMPILE="1")
     question = (PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))")
-    installed = Path(subprocess.run(question, check=True, capture_output=True, text=True).stdout.strip())
+    installed = Path(
+        subprocess.run(question, check=True, capture_output=True, text=True).stdout.strip()
+    )
     for name, place in PACKAGES.items():
         shutil.rmtree(place)
         (installed / name).rename(place)
-    # A wheel also has a file from elsewhere in the tree. There it still is, and a second one could not be packed again.
+    # A wheel also has a file from elsewhere in the tree. There it still is, and a second one could
+    # not be packed again.
     (PACKAGES["zaichik"] / "learn" / "invalid.json").unlink()
-    # The last is borrowed. The editable zaichik there hangs on a .pth file of its own, which is not read from here.
+    # The last is borrowed. The editable zaichik there hangs on a .pth file of its own, which is not
+    # read from here.
     paths = [*(str(place.parent) for place in PACKAGES.values()), sysconfig.get_path("platlib")]
     (installed / "tree.pth").write_text("\n".join(paths) + "\n", encoding="utf-8")
 
@@ -66,10 +65,16 @@ def build() -> None:
 def main(arguments: list[str]) -> int:
     """Build, and run the tests. Returns the exit code."""
     if needs := ", ".join(missing()):
-        print(f"SKIPPED: nothing was compiled and nothing was tested, for want of {needs}", file=sys.stderr)
+        print(
+            f"SKIPPED: nothing was compiled and nothing was tested, for want of {needs}",
+            file=sys.stderr,
+        )
         return 0
     build()
-    command = [str(PYTHON), "-m", "pytest", "--compiled", "--numprocesses=auto", "-m", MARKED, *arguments]
+    which = ["-m", MARKED, *arguments]
+    if arguments[:1] == ["--quick"]:
+        which = [*QUICK, "tests/storage", *arguments[1:]]
+    command = [str(PYTHON), "-m", "pytest", "--compiled", "--numprocesses=auto", *which]
     return subprocess.run(command, cwd=TREE, check=False).returncode
 
 

@@ -1,15 +1,21 @@
-"""What all tests share: the two backends, the tests that stay in one process, and their order."""
+"""What all tests share: the two backends, what is left out, what stays in one process, and their
+order.
+"""
 
+import gc
 import os
 import signal
 
+import costs
+import deferred
 import pytest
-from hypothesis import settings
+import strangers
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from zaichik.build import build, is_compiled
+from zaichik.base.build import build, is_compiled
 
-SPARK = "tests/spark/"
+SPARK = "tests/apps/spark/"
 LONGEST = (
     SPARK,
     "tests/tutorial/test_reading.py",
@@ -17,35 +23,65 @@ LONGEST = (
     "tests/tutorial/test_claims.py",
     "tests/learn/test_brokers.py",
     "tests/test_black_box.py",
-    "tests/console/test_learn_command.py",
+    "tests/cli/test_learn_command.py",
     "tests/learn/test_mutants.py",
-    "tests/console/test_watch_command.py",
-    "tests/web/test_page.py",
+    "tests/cli/test_watch_command.py",
+    "tests/apps/web/test_page.py",
 )
-LOGINS = ("ZAICHIK_CONNECT", "ZAICHIK_ACCESS", "ZAICHIK_TOKEN", "ZAICHIK_TOKEN_FILE", "ZAICHIK_PASSWORD_FILE")
+# Their tests share nothing, and some take a minute: each may run in another process.
+APART = ("tests/tutorial/test_reading.py", "tests/simulation/test_planted.py")
+LOGINS = (
+    "ZAICHIK_CONNECT",
+    "ZAICHIK_ACCESS",
+    "ZAICHIK_TOKEN",
+    "ZAICHIK_TOKEN_FILE",
+    "ZAICHIK_PASSWORD_FILE",
+)
 MOST_PROCESSES = 8  # more would only wait for the one with Spark
 
-# A script that starts the tests with `&` has them ignore Ctrl-C, and `nohup` a terminal that is closed. Programs
-# inherit what is ignored, but no handlers, so a handler keeps it from those that the tests start.
+# A script that starts the tests with `&` has them ignore Ctrl-C, and `nohup` a terminal that is
+# closed. Programs inherit what is ignored, but no handlers, so a handler keeps it from those that
+# the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
-# How long an example takes says nothing on a busy machine.
-settings.register_profile("zaichik", deadline=None)
+# How long an example takes, or many take to make, says nothing on a busy machine. And a suite that
+# failed by chance would fail for somebody who has changed nothing: the examples are the same each
+# time, until the test is another one. `make test-long` draws other ones, with
+# `--hypothesis-profile=other-examples`.
+settings.register_profile(
+    "zaichik", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("other-examples", settings.get_profile("zaichik"), derandomize=False)
 settings.load_profile("zaichik")
 
-pytest.register_assert_rewrite("beside_model")  # no file of tests, but what it asserts is told as in one
+pytest.register_assert_rewrite(
+    "beside_model", "beside_queue", "queue_world"
+)  # no file of tests, but what it asserts is told as in one
 
 
 def pytest_addoption(parser):
-    parser.addoption("--compiled", action="store_true", help="fail unless it is the compiled build that is tested")
+    parser.addoption(
+        "--compiled",
+        action="store_true",
+        help="fail unless it is the compiled build that is tested",
+    )
+    parser.addoption(
+        "--costs",
+        metavar="FILE",
+        help="write there what processor time each test takes (to be read with tests/costs.py)",
+    )
 
 
 def pytest_configure(config):
     if config.getoption("--compiled") and not is_compiled():
-        raise pytest.UsageError(f"this is the {build()} build, not the compiled one: run `make test-compiled`")
+        raise pytest.UsageError(
+            f"this is the {build()} build, not the compiled one: run `make test-compiled`"
+        )
+    if file := config.getoption("--costs"):
+        config.pluginmanager.register(costs.Meter(file))
 
 
 def pytest_report_header():
@@ -54,7 +90,9 @@ def pytest_report_header():
 
 @pytest.fixture(scope="session", autouse=True)
 def _nobodys_login(tmp_path_factory):
-    """Commands, and those in programs that tests start, do not find the login of who runs the tests."""
+    """Commands, and those in programs that tests start, do not find the login of who runs the
+    tests.
+    """
     with pytest.MonkeyPatch.context() as environment:
         for name in LOGINS:
             environment.delenv(name, raising=False)
@@ -84,7 +122,9 @@ def secret_file(tmp_path):
 
 @pytest.fixture
 def patchable():
-    """For tests that replace methods and functions, to watch them or to plant a bug: compiled code calls its own."""
+    """For tests that replace methods and functions, to watch them or to plant a bug: compiled code
+    calls its own.
+    """
     if is_compiled():
         pytest.skip("compiled code cannot be patched")
 
@@ -95,26 +135,65 @@ def anyio_backend(request):
 
 
 class Together(LoadScopeScheduling):
-    """A file's tests run in one process, because its fixtures are made once; so do all of Spark's."""
+    """A file's tests run in one process, as its fixtures are made once; so do all of Spark's."""
 
     def _split_scope(self, nodeid):
-        return SPARK if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
+        if nodeid.startswith(SPARK):
+            return SPARK
+        if nodeid.startswith(APART):
+            return nodeid
+        return nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config, log):
-    config.option.loadscopereorder = False  # which begins with the files that have most tests; see below
+    config.option.loadscopereorder = (
+        False  # which begins with the files that have most tests; see below
+    )
     return Together(config, log)
 
 
 def pytest_xdist_auto_num_workers(config):
-    """Two more than there are processors: tests wait for programs they have started, and for time."""
-    return min(MOST_PROCESSES, (os.cpu_count() or 1) + 2)
+    """One more than there are processors: tests wait for programs they started, and for time."""
+    return min(MOST_PROCESSES, (os.cpu_count() or 1) + 1)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Nothing of what is collected is garbage. To look for some among it takes a fifth of the time,
+    and later, in each test that does look, as long as the rest of that test.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)  # before what `-m` does not choose is taken out
 def pytest_collection_modifyitems(items):
-    """What takes longest begins first, or at the end one process would be busy with it and the others with nothing."""
+    """Mark what `make test` leaves out, and what a machine may lack something for. What takes
+    longest begins first, or at the end one process would be busy with it and the others with
+    nothing.
+    """
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        backend = callspec.params.get("anyio_backend") if callspec else None
+        if deferred.reason(item.nodeid, on_trio=backend == "trio"):
+            item.add_marker("deferred")
+        if strangers.needed(item.nodeid):
+            item.add_marker("stranger")
     items.sort(key=lambda item: _place(item.nodeid))
 
 
+def pytest_collection_finish():
+    """What was collected lives until the end, and is large: a search for garbage would look through
+    all of it.
+    """
+    gc.freeze()
+
+
 def _place(nodeid):
-    return next((number for number, path in enumerate(LONGEST) if nodeid.startswith(path)), len(LONGEST))
+    return next(
+        (number for number, path in enumerate(LONGEST) if nodeid.startswith(path)), len(LONGEST)
+    )

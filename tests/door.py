@@ -1,4 +1,6 @@
-"""A door before a broker that shuts for good after so many bytes: to its readers, a broker that dies meanwhile."""
+"""A door before a broker that shuts for good after so many bytes: to its readers, a broker that
+dies meanwhile.
+"""
 
 import socket
 import threading
@@ -21,7 +23,9 @@ class _Door(ThreadingTCPServer):
 class _Visit(BaseRequestHandler):
     def handle(self) -> None:
         with socket.create_connection(("127.0.0.1", self.server.leads_to)) as inside:
-            requests = threading.Thread(target=_pass_on, args=(self.request, inside, lambda _: True))
+            requests = threading.Thread(
+                target=_pass_on, args=(self.request, inside, lambda _: True)
+            )
             requests.start()
             _pass_on(inside, self.request, self.server.lets_through)
             requests.join()
@@ -39,7 +43,7 @@ def _pass_on(source: socket.socket, to: socket.socket, may: Callable[[bytes], bo
 
 @contextmanager
 def door(leads_to: int, most: int) -> Iterator[int]:
-    """A port that leads to a broker's, until that has said so many bytes to all who came, together."""
+    """A port that leads to a broker's, until that has sent so many bytes on all connections."""
     with _Door(leads_to, most) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

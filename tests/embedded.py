@@ -1,4 +1,7 @@
-"""A broker in another thread, for tests without an event loop. Its clock moves when a test says so."""
+"""A broker in another thread, for tests without an event loop.
+
+Its clock moves when a test says so.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,15 +34,23 @@ class Embedded:
         """Start it."""
         running = zaichik.running_broker(port=self.port, clock=self.clock, data=self._data)
         self._running = self._portal.wrap_async_context_manager(running)
-        self._running.__enter__()
+        self._server = self._running.__enter__()
 
     def stop(self):
         """Stop it in an orderly way; returns when it has gone."""
         self._running.__exit__(None, None, None)
 
+    def sweep(self):
+        """Have go what its time has ended, as it does each second."""
+        self._portal.call(self._server.broker.sweep)
+
     def create(self, topic, **settings):
         """Make a topic that keeps everything, unless the settings say otherwise; its epoch."""
         return self._call("create_topic", topic, **{"retention_ttl": "forever"} | settings).epoch
+
+    def delete(self, topic):
+        """Delete a topic."""
+        self._call("delete_topic", topic)
 
     def publish(self, topic, *batches):
         """Publish lists of (key, payload)."""

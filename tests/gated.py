@@ -1,4 +1,6 @@
-"""A broker that speaks TLS and asks for a login, in another thread, for tests without an event loop."""
+"""A broker that speaks TLS and asks for a login, in another thread, for tests without an event
+loop.
+"""
 
 from collections.abc import Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -8,16 +10,16 @@ from pathlib import Path
 from anyio.from_thread import start_blocking_portal
 
 import zaichik
-from zaichik import blocking
-from zaichik.access.contexts import server_tls
-from zaichik.access.gate import Access, AccessGate
-from zaichik.access.rules import Rules
-from zaichik.access.users import Record, Users
+from zaichik.cli.access_folder import new_password, new_token
+from zaichik.cli.self_signed import self_signed
+from zaichik.client import blocking
 from zaichik.client.endpoint import endpoint
-from zaichik.console.access_folder import new_password, new_token
-from zaichik.console.self_signed import self_signed
 from zaichik.net.background import BackgroundTasks
-from zaichik.serving.server import Server
+from zaichik.net.tls_settings import server_tls
+from zaichik.server.access.access_gate import Access, AccessGate
+from zaichik.server.access.rules import Rules
+from zaichik.server.access.users import Record, Users
+from zaichik.server.server import Server
 
 RULES = b"user ana\nallow all *\n"
 
@@ -38,10 +40,14 @@ class Gated:
         self.certificate, self.is_encrypted = folder / "cert.pem", is_encrypted
         proof, self.token = new_token()
         users = Users(users=(Record("ana", (proof,), new_password(self.password)),))
-        self._access = Access(users, Rules.parse(RULES), self._tls(folder / "key.pem") if is_encrypted else None)
+        self._access = Access(
+            users, Rules.parse(RULES), self._tls(folder / "key.pem") if is_encrypted else None
+        )
 
     def _tls(self, key: Path):
-        for file, data in zip((self.certificate, key), self_signed(["127.0.0.1"], datetime.now(UTC)), strict=True):
+        for file, data in zip(
+            (self.certificate, key), self_signed(["127.0.0.1"], datetime.now(UTC)), strict=True
+        ):
             file.write_bytes(data)
         return server_tls(self.certificate, key)
 
@@ -58,7 +64,11 @@ class Gated:
     @property
     def address(self) -> str:
         host_port = f"127.0.0.1:{self.port}"
-        return f"zaichiks://{host_port}?pin={self._access.tls.pin}" if self.is_encrypted else f"zaichik://{host_port}"
+        return (
+            f"zaichiks://{host_port}?pin={self._access.tls.pin}"
+            if self.is_encrypted
+            else f"zaichik://{host_port}"
+        )
 
     def line(self, login: str = "") -> str:
         """Returns the address with a login, by default ana's token."""

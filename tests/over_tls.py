@@ -7,13 +7,13 @@ from pathlib import Path
 
 import trustme
 
-from zaichik.access.contexts import client_tls, server_tls
-from zaichik.access.gate import Access, AccessGate
-from zaichik.access.rules import Rules
-from zaichik.access.users import Record, Users
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.socket_stream import SocketStream
-from zaichik.serving.server import Server
+from zaichik.net.tls_settings import client_tls, server_tls
+from zaichik.server.access.access_gate import Access, AccessGate
+from zaichik.server.access.rules import Rules
+from zaichik.server.access.users import Record, Users
+from zaichik.server.server import Server
 
 ECDSA = trustme.KeyType.ECDSA
 USER, HOST = "ana", "localhost"

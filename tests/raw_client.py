@@ -1,7 +1,7 @@
 """A client of raw bytes, written from protocol/README.md with `struct` alone.
 
-It shares no code with the project's codec, so that one mistake cannot hide another: what a broker sends is
-taken apart here, down to the last byte, by a second reading of the same text.
+It shares no code with the project's codec, so that one mistake cannot hide another: what a broker
+sends is taken apart here, down to the last byte, by a second reading of the same text.
 """
 
 import itertools
@@ -10,29 +10,45 @@ from collections import deque
 
 import anyio
 
-HELLO, CREATE, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, COMMIT, PING, CLOSE, DESCRIBE, DELETE, DISCONNECT = range(1, 12)
+(
+    HELLO,
+    CREATE,
+    PUBLISH,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    COMMIT,
+    PING,
+    CLOSE,
+    DESCRIBE,
+    DELETE,
+    DISCONNECT,
+) = range(1, 12)
 EXPLAIN = 12
-WELCOME, CREATED, PUBLISHED, SUBSCRIBED, UNSUBSCRIBED, COMMITTED, PONG, CLOSED, DESCRIBED = range(0x81, 0x8A)
+WELCOME, CREATED, PUBLISHED, SUBSCRIBED, UNSUBSCRIBED, COMMITTED, PONG, CLOSED, DESCRIBED = range(
+    0x81, 0x8A
+)
 ADVANCE_CLOCK = 13
 DELETED, DISCONNECTED, CLOCK_ADVANCED = 0x8A, 0x8B, 0x8D
-MESSAGES, LAGGED, ENDED, GO_AWAY = range(0x40, 0x44)
+MESSAGES, LAGGED, ENDED, GO_AWAY, DELETIONS_MISSED = range(0x40, 0x45)
 ERROR = 0xFF
 
 TTL, WINDOW, CAPACITY, MAX_BYTES, MAX_KEYS = range(1, 6)  # the settings of a topic
-OVERFLOW = 7
+OVERFLOW, TABLE, TOMBSTONES_MS = 7, 11, 12
 EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
 FOREVER = NEVER = 2**64 - 1
 RETRYABLE, FATAL = 1, 2  # flags of an Error
-OWNED = IF_EMPTY = 1  # flags of Subscribe and of Delete
-OWNER = 2  # a feature
+OWNED = IF_EMPTY = TOMBSTONES = 1  # flags of Subscribe, of Delete and of Publish
+HOLES = 1  # a flag of Messages
+IN_TABLE = 4  # a flag of Subscribed
+OWNER, TABLES = 2, 8  # features
 
 MALFORMED, FRAME_TOO_LARGE, HELLO_REQUIRED, UNSUPPORTED_VERSION = 1, 2, 3, 4
 INVALID_FIELD, UNSUPPORTED, NO_SUCH_TOPIC, TOPIC_EXISTS, NO_SUCH_SUBSCRIPTION = 64, 65, 66, 67, 70
 NOT_IN_FLIGHT, OFFSET_AHEAD, EPOCH_CHANGED, MESSAGE_TOO_LARGE, BATCH_TOO_LARGE = 71, 72, 73, 75, 76
-PRODUCER_UNKNOWN, NOT_EMPTY, TAKEN_OVER = 79, 81, 82
+PRODUCER_UNKNOWN, NOT_EMPTY, TAKEN_OVER, TABLE_FULL = 79, 81, 82, 85
 RETRY_HELPS = {5, 6, 7, 9, 10, 77, 80}
 
-GUARD = 20  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
+GUARD = 60  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
 
 # What a broker may send: the fields of each body, and the flags it may carry.
 LIMITS = "max_frame:u32 max_batch:u32 max_message:u32 max_credit:u32 idle_ms:u32"
@@ -40,7 +56,7 @@ LAYOUTS = {
     WELCOME: (f"version:u16 features:u64 boot:u64 {LIMITS} broker:str", 0),
     CREATED: ("created:u8 epoch:u64 settings:settings", 0),
     PUBLISHED: ("first_offset:u64 stored:u32 compacted:u32 subscribers:u32 dropped:rest", 0x01),
-    SUBSCRIBED: ("epoch:u64 start:u64 live:u64 committed:u64", 0x03),
+    SUBSCRIBED: ("epoch:u64 start:u64 live:u64 committed:u64", 0x03 | IN_TABLE),
     UNSUBSCRIBED: ("", 0),
     COMMITTED: ("committed:u64", 0),
     PONG: ("value:u64", 0),
@@ -50,15 +66,18 @@ LAYOUTS = {
     DISCONNECTED: ("", 0),
     CLOCK_ADVANCED: ("", 0),
     ERROR: ("code:u16 request_type:u8 field:str retry_after_ms:u32 message:str", RETRYABLE | FATAL),
-    MESSAGES: ("base:u64 accepted_us:i64 batch:rest", 0),  # neither flag is sent where nothing is named
+    # HOLES is sent in tables only, and the other flag not where nothing is named.
+    MESSAGES: ("base:u64 accepted_us:i64 deltas:deltas batch:rest", HOLES),
     LAGGED: ("from_offset:u64 to_offset:u64", 0),
     ENDED: ("code:u16 next:u64 text:str", 0),
     GO_AWAY: ("code:u16 text:str", 0),
+    DELETIONS_MISSED: ("below:u64", 0),
 }
 INTEGERS = {"u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q", "i64": "<q"}
 
 
-# ---------------------------------------------------------------------------------------------- building
+# ----------------------------------------------------------------------------------------------
+# building
 
 
 def frame(kind, request_id, body=b"", *, flags=0, zero=0):
@@ -74,11 +93,21 @@ def batch(messages):
     """The columns of messages, each a payload or a pair of key and payload."""
     pairs = [message if isinstance(message, tuple) else (b"", message) for message in messages]
     columns = list(zip(*pairs, strict=True))
-    offsets = [struct.pack(f"<{len(pairs) + 1}i", *itertools.accumulate(map(len, c), initial=0)) for c in columns]
-    return struct.pack("<I", len(pairs)) + b"".join(offsets) + b"".join(columns[0]) + b"".join(columns[1])
+    offsets = [
+        struct.pack(f"<{len(pairs) + 1}i", *itertools.accumulate(map(len, c), initial=0))
+        for c in columns
+    ]
+    return (
+        struct.pack("<I", len(pairs))
+        + b"".join(offsets)
+        + b"".join(columns[0])
+        + b"".join(columns[1])
+    )
 
 
-def hello(*, magic=b"ZAIK", oldest=1, newest=1, features=0, client="raw", auth=0, user="", secret=""):
+def hello(
+    *, magic=b"ZAIK", oldest=1, newest=1, features=0, client="raw", auth=0, user="", secret=""
+):
     head = magic + struct.pack("<HHQ", oldest, newest, features)
     return head + string(client) + struct.pack("<B", auth) + string(user) + string(secret)
 
@@ -86,7 +115,11 @@ def hello(*, magic=b"ZAIK", oldest=1, newest=1, features=0, client="raw", auth=0
 def create(topic, settings=()):
     """A CreateTopic's body; settings are pairs, or a dict."""
     pairs = list(settings.items() if isinstance(settings, dict) else settings)
-    return string(topic) + struct.pack("<B", len(pairs)) + b"".join(struct.pack("<BQ", *pair) for pair in pairs)
+    return (
+        string(topic)
+        + struct.pack("<B", len(pairs))
+        + b"".join(struct.pack("<BQ", *pair) for pair in pairs)
+    )
 
 
 def publish(topic, messages, *, producer=0, sequence=0):
@@ -94,7 +127,17 @@ def publish(topic, messages, *, producer=0, sequence=0):
     return struct.pack("<QQ", producer, sequence) + string(topic) + columns
 
 
-def subscribe(topic, *, start=EARLIEST, value=0, epoch=0, until=NEVER, credit=1000, credit_bytes=1 << 23, name=""):
+def subscribe(
+    topic,
+    *,
+    start=EARLIEST,
+    value=0,
+    epoch=0,
+    until=NEVER,
+    credit=1000,
+    credit_bytes=1 << 23,
+    name="",
+):
     rest = struct.pack("<BQQQII", start, value, epoch, until, credit, credit_bytes)
     return string(topic) + string(name) + rest
 
@@ -132,7 +175,8 @@ def describe(kind=0, prefix="", after="", limit=1):
     return struct.pack("<B", kind) + string(prefix) + string(after) + struct.pack("<H", limit)
 
 
-# ----------------------------------------------------------------------------------------------- parsing
+# -----------------------------------------------------------------------------------------------
+# parsing
 
 
 class Reader:
@@ -153,6 +197,8 @@ class Reader:
             return self.take(self.read("u16")).decode()
         if kind == "settings":
             return {self.read("u8"): self.read("u64") for _ in range(self.read("u8"))}
+        if kind == "deltas":
+            return [self.read("u32") for _ in range(self.read("u32"))]
         layout = INTEGERS[kind]
         return struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
 
@@ -186,11 +232,20 @@ class Frame:
         assert self.flags & ~known_flags == 0, f"flags {self.flags:#x} of {self.kind:#x}"
         reader = Reader(body)
         self.fields = dict(pair.split(":") for pair in layout.split())
+        if not self.flags & HOLES:
+            self.fields.pop("deltas", None)
         self.fields = {name: reader.read(kind) for name, kind in self.fields.items()}
         assert not reader.data, "a body goes on after its last field"
         if self.kind == MESSAGES:
-            pairs = enumerate(unbatch(self.fields["batch"]), self.fields["base"])
-            self.fields["messages"] = [(offset, key, payload) for offset, (key, payload) in pairs]
+            pairs = unbatch(self.fields["batch"])
+            deltas = self.fields.get("deltas", range(len(pairs)))
+            assert len(deltas) == len(pairs)
+            assert deltas[0] == 0
+            assert all(one < other for one, other in itertools.pairwise(deltas))
+            self.fields["messages"] = [
+                (self.fields["base"] + delta, key, payload)
+                for delta, (key, payload) in zip(deltas, pairs, strict=True)
+            ]
 
     def __getattr__(self, name):
         try:
@@ -199,19 +254,25 @@ class Frame:
             raise AttributeError(name) from None
 
     def __repr__(self):
-        text = ", ".join(f"{name}={value!r:.60}" for name, value in self.fields.items() if name != "batch")
+        text = ", ".join(
+            f"{name}={value!r:.60}" for name, value in self.fields.items() if name != "batch"
+        )
         return f"<{self.kind:#04x} flags={self.flags} id={self.id} {text}>"
 
     @property
     def is_event(self):
-        return MESSAGES <= self.kind <= GO_AWAY
+        return MESSAGES <= self.kind <= DELETIONS_MISSED
 
 
-# ------------------------------------------------------------------------------------------------ client
+# ------------------------------------------------------------------------------------------------
+# client
 
 
 class RawClient:
-    """One connection. Nothing is sent that a test did not ask for, and nothing received is overlooked."""
+    """One connection.
+
+    Nothing is sent that a test did not ask for, and nothing received is overlooked.
+    """
 
     def __init__(self, stream):
         self.stream = stream
@@ -222,7 +283,9 @@ class RawClient:
 
     @classmethod
     async def connect(cls, port, dial=None):
-        """A client of that port; `dial` opens the stream if a plain one will not do, and then a user is known by it."""
+        """A client of that port; `dial` opens the stream if a plain one will not do, and then a
+        user is known by it.
+        """
         client = cls(await (dial(port) if dial else anyio.connect_tcp("127.0.0.1", port)))
         client.is_known = dial is not None
         return client
@@ -371,16 +434,17 @@ class RawClient:
     async def nothing_arrives(self):
         """Make sure that no event has come or is on its way.
 
-        That something will never come cannot be observed, and one Pong proves little: replies need not wait for
-        events, so a wrong event may be overtaken by it. Sleeping proves no more, only more slowly. So this is
-        what is done instead. A first Ping: when its Pong is here, the broker has carried out all requests of this
-        connection (and the test has seen the replies to those of others), so whatever they bring about has been
-        decided. Then a witness, a subscription of this same connection to a topic of its own, is sent a
-        message: it takes the way all events take and, as subscriptions take fair turns, an event that was
-        already due is not behind it. A second round trip then gives away what shared the witness's turn.
-        A failure is always a fault of the broker, whatever the timing: an event came that must never come. A
-        broker that holds back a wrong event for longer than all this is not caught here, but most tests go on
-        and count every message that comes afterwards.
+        That something will never come cannot be observed, and one Pong proves little: replies need
+        not wait for events, so a wrong event may be overtaken by it. Sleeping proves no more, only
+        more slowly. So this is what is done instead. A first Ping: when its Pong is here, the
+        broker has carried out all requests of this connection (and the test has seen the replies to
+        those of others), so whatever they bring about has been decided. Then a witness, a
+        subscription of this same connection to a topic of its own, is sent a message: it takes the
+        way all events take and, as subscriptions take fair turns, an event that was already due is
+        not behind it. A second round trip then gives away what shared the witness's turn. A failure
+        is always a fault of the broker, whatever the timing: an event came that must never come. A
+        broker that holds back a wrong event for longer than all this is not caught here, but most
+        tests go on and count every message that comes afterwards.
         """
         await self.ping()
         topic = f"witness-{id(self)}-{next(self.ids)}"
@@ -390,7 +454,9 @@ class RawClient:
             self.events.append(await self.read())
         await self.unsubscribe(witness.id)
         await self.ping()
-        assert [event.id for event in self.events] == [witness.id], f"unexpected: {list(self.events)}"
+        assert [event.id for event in self.events] == [witness.id], (
+            f"unexpected: {list(self.events)}"
+        )
         self.events.clear()
 
 

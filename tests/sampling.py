@@ -1,4 +1,6 @@
-"""A sample of many cases in each run of the suite; the rest in `make test-long`, or where another mark is run."""
+"""A sample of many cases in each run of the suite; the rest in `make test-long`, or where another
+mark is run.
+"""
 
 from collections.abc import Collection, Iterable
 

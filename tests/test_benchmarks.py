@@ -16,7 +16,8 @@ from pathlib import Path
 from urllib.error import URLError
 
 import pytest
-from code_lines import code_lines, functions
+from code_lines import functions
+from offenders import each
 
 ROOT = Path(__file__).parent.parent
 PYTHONPATH = os.pathsep.join([str(ROOT), str(ROOT / "protocol")])
@@ -36,6 +37,7 @@ from benchmarks import (  # noqa: E402 - they are no installed package
     obtain,
     overview,
     report,
+    script,
     tables,
     tail,
     turns,
@@ -48,7 +50,7 @@ from benchmarks.processes import paused, process, resumed  # noqa: E402
 from benchmarks.roles import peer_of  # noqa: E402
 from benchmarks.scenarios import scenarios, sized  # noqa: E402
 from benchmarks.startup import COMMANDS  # noqa: E402
-from zaichik.build import build, interpreter  # noqa: E402
+from zaichik.base.build import build, interpreter  # noqa: E402
 
 pytestmark = pytest.mark.unmeasured  # brokers and clients run as in other tests, only longer
 
@@ -57,7 +59,9 @@ def run(*arguments):
     """A module of Python's, as a program."""
     environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
     command = [sys.executable, "-m", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
+    )
 
 
 def benchmarks(*arguments):
@@ -68,28 +72,44 @@ def outcomes(directory):
     return [outcome for table in report.load(directory).tables for outcome in table.outcomes]
 
 
-@pytest.fixture(scope="module")
-def counted(tmp_path_factory):
-    """What the scenarios with the most to count find: stored, compacted, replayed, from many."""
+# The scenarios with the most to count, with their cells: stored and compacted; also from many, and
+# replayed.
+COUNTED = {
+    "keepfirst": {"plain", "keep-first"},
+    "keepfirst fanin replay": {"plain", "keep-first", "16 → 1", "live", "replay"},
+}
+
+
+@pytest.fixture(scope="module", params=COUNTED, ids=["one", "all"])
+def counted(request, tmp_path_factory):
+    """What these scenarios find."""
     directory = tmp_path_factory.mktemp("counted")
     of_zaichik = ("--peers", "zaichik", "limit", "codec")
-    done = benchmarks("--quick", *of_zaichik, "--only", "keepfirst", "fanin", "replay", "--out", str(directory))
+    done = benchmarks(
+        "--quick", *of_zaichik, "--only", *request.param.split(), "--out", str(directory)
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "FAILED" not in done.stdout + done.stderr
     return directory
 
 
-def test_every_message_is_counted(counted):
+def test_every_message_is_counted(counted, request):
     found = outcomes(counted)
-    assert {outcome.cell for outcome in found} == {"16 → 1", "plain", "keep-first", "live", "replay"}
-    assert {outcome.peer for outcome in found} == {peer_of(name).label for name in ("zaichik", "limit", "codec")}
+    cells = COUNTED[request.node.callspec.params["counted"]]
+    assert {outcome.cell for outcome in found} == cells
+    assert {outcome.peer for outcome in found} == {
+        peer_of(name).label for name in ("zaichik", "limit", "codec")
+    }
     assert all(outcome.figures and outcome.messages and not outcome.failures for outcome in found)
 
 
 def test_a_broker_is_shown_as_a_share_of_each_limit(counted):
     (table, *_) = report.load(counted).tables
     shares = [row for row in tables.rows(table) if row[0].startswith("zaichik : ")]
-    assert [row[0] for row in shares] == ["zaichik : bare relay", "zaichik : encode + decode, one process"]
+    assert [row[0] for row in shares] == [
+        "zaichik : bare relay",
+        "zaichik : encode + decode, one process",
+    ]
     assert all(cell.endswith("%") for row in shares for cell in row[1:] if cell)
 
 
@@ -107,7 +127,9 @@ def test_every_row_says_what_is_kept(counted):
     zaichik = peer_of("zaichik")
     assert head[-1] == "kept"
     assert {row[0]: row[-1] for row in body}["zaichik"] == zaichik.keeps
-    assert f"| zaichik | {zaichik.keeps} | {zaichik.batching} | zaichik " in report.page(report.load(counted))
+    assert f"| zaichik | {zaichik.keeps} | {zaichik.batching} | zaichik " in report.page(
+        report.load(counted)
+    )
 
 
 def test_quick_results_say_so(counted):
@@ -117,7 +139,9 @@ def test_quick_results_say_so(counted):
 @pytest.mark.long
 def test_what_is_of_zaichik_alone_is_told_for_every_point(tmp_path):
     of_zaichik = ("roundtrip", "growth", "tail", "memory", "burst", "startup")
-    done = benchmarks("--quick", "--peers", "zaichik", "--only", *of_zaichik, "--out", str(tmp_path))
+    done = benchmarks(
+        "--quick", "--peers", "zaichik", "--only", *of_zaichik, "--out", str(tmp_path)
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     by_name = {table.name: table for table in report.load(tmp_path).tables}
     assert [outcome.cell for outcome in by_name["roundtrip"].outcomes] == ["1,000/s", "10,000/s"]
@@ -133,7 +157,10 @@ def test_what_is_of_zaichik_alone_is_told_for_every_point(tmp_path):
     assert [row[:2] for row in pauses[1:]] == [
         [ring, rate] for ring in ("100", "10,000") for rate in ("1,000/s", "10,000/s")
     ]
-    assert [sum(int(count.replace(",", "")) for count in row[6:]) for row in pauses[1:]] == [200, 2000] * 2
+    assert [sum(int(count.replace(",", "")) for count in row[6:]) for row in pauses[1:]] == [
+        200,
+        2000,
+    ] * 2
     assert [row[0] for row in tables.rows(by_name["startup"])[1:]] == list(COMMANDS)
     assert all(outcome.figures["ms"][0] > 0 for outcome in by_name["startup"].outcomes)
     if memory.readable():
@@ -152,7 +179,9 @@ def test_every_way_of_publishing_is_counted(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto"])
+@pytest.mark.parametrize(
+    "name", ["nats", "jetstream", "redis_pubsub", "redis_streams", "mosquitto"]
+)
 def test_a_peer_that_is_installed_is_counted_too(name, tmp_path):
     peer = peer_of(name)
     if missing := peer.missing():
@@ -163,9 +192,34 @@ def test_a_peer_that_is_installed_is_counted_too(name, tmp_path):
     assert all(outcome.figures for outcome in outcomes(tmp_path))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["zaichik", "redis_streams", "mosquitto", "rabbitmq_pika"])
+def test_programs_without_an_event_loop_are_measured(name, tmp_path):
+    if missing := peer_of(name).missing():
+        pytest.skip(f"{missing} is not installed")
+    only = ("--only", "calls", "script")
+    done = benchmarks("--quick", "--peers", name, *only, "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = {outcome.cell for outcome in outcomes(tmp_path) if outcome.figures}
+    assert cells == {"1 thread", "4 threads", "by the clock", "processor time"}
+
+
+def test_a_small_program_that_fails_is_not_measured():
+    with pytest.raises(RuntimeError, match="ended with 3"):
+        script.lived("raise SystemExit(3)", script.PROCESSOR)
+
+
 def durable_benchmarks(directory, *arguments):
     """The tables by name."""
-    done = run("benchmarks.durable", "--quick", "--disk", str(directory), "--out", str(directory / "out"), *arguments)
+    done = run(
+        "benchmarks.durable",
+        "--quick",
+        "--disk",
+        str(directory),
+        "--out",
+        str(directory / "out"),
+        *arguments,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert [path.name for path in directory.iterdir()] == ["out"], "folders of brokers are left"
     return {table.name: table for table in report.load(directory / "out").tables}
@@ -174,9 +228,14 @@ def durable_benchmarks(directory, *arguments):
 @pytest.mark.long
 def test_a_disk_is_read_and_waited_for(tmp_path):
     found = durable_benchmarks(tmp_path, "--only", "cold", "beside", "restart")
-    assert all(len(table.columns()) >= 2 and not durable_table.failures(table) for table in found.values())
+    assert all(
+        len(table.columns()) >= 2 and not durable_table.failures(table) for table in found.values()
+    )
     if hasattr(os, "posix_fadvise"):
-        assert [name for _, name in found["cold"].columns()] == ["from the ring", "from a cold disk"]
+        assert [name for _, name in found["cold"].columns()] == [
+            "from the ring",
+            "from a cold disk",
+        ]
     assert "## Figures" in durable_table.excerpt(tmp_path / "out")
 
 
@@ -185,15 +244,35 @@ def test_what_survives_a_power_cut_is_counted(tmp_path):
     peer = peer_of("redis_always")
     if missing := peer.missing():
         pytest.skip(f"{missing} is not installed")
-    table = durable_benchmarks(tmp_path, "--only", "publishing", "--peers", "redis_always")["publishing"]
-    assert [outcome.cell for outcome in table.outcomes if outcome.figures["messages/s"]] == ["a stream", "1 task"]
+    table = durable_benchmarks(tmp_path, "--only", "publishing", "--peers", "redis_always")[
+        "publishing"
+    ]
+    assert [outcome.cell for outcome in table.outcomes if outcome.figures["messages/s"]] == [
+        "a stream",
+        "1 task",
+    ]
     assert durable_table.rows(table)[1][-1] == "everything acknowledged"
 
 
 def test_a_durable_topic_is_compared_with_those_that_keep_the_same():
-    figures = {"zaichik_memory": 40.0, "zaichik_durable": 20.0, "redis_always": 10.0, "kafka_unsynced": 80.0}
-    found = [Outcome(peer_of(name).label, "1 task", 0, figures={"messages/s": [it]}) for name, it in figures.items()]
-    table = Table("publishing", "", "messages/s", 0.0, found, {peer_of(it).label: peer_of(it).keeps for it in figures})
+    figures = {
+        "zaichik_memory": 40.0,
+        "zaichik_durable": 20.0,
+        "redis_always": 10.0,
+        "kafka_unsynced": 80.0,
+    }
+    found = [
+        Outcome(peer_of(name).label, "1 task", 0, figures={"messages/s": [it]})
+        for name, it in figures.items()
+    ]
+    table = Table(
+        "publishing",
+        "",
+        "messages/s",
+        0.0,
+        found,
+        {peer_of(it).label: peer_of(it).keeps for it in figures},
+    )
     assert [row[:2] for row in durable_table.rows(table)[5:]] == [
         ["durable topic : memory topic", "0.50"],
         ["durable topic : the best that keep the same", "2.00"],
@@ -204,9 +283,14 @@ def test_a_durable_topic_is_compared_with_those_that_keep_the_same():
 def test_a_peer_on_a_disk_that_is_missing_has_a_row_with_the_reason():
     (scenario, *_) = durable.scenarios(0, quick=True)
     peer = peer_of("jetstream_always")
-    table = durable.with_absent(Table("publishing", "", "messages/s", 0.0, []), scenario, {peer: "go is not there"})
+    table = durable.with_absent(
+        Table("publishing", "", "messages/s", 0.0, []), scenario, {peer: "go is not there"}
+    )
     row = durable_table.rows(table)[1]
-    assert (row[0], row[-1]) == (peer.label, "everything acknowledged; not measured, because go is not there")
+    assert (row[0], row[-1]) == (
+        peer.label,
+        "everything acknowledged; not measured, because go is not there",
+    )
 
 
 def test_every_publisher_has_an_equal_share():
@@ -238,9 +322,16 @@ def outcome_of(peer, *runs):
 
 def test_the_overview_compares_with_the_best_other_broker():
     variant = outcome_of("zaichik, another way", 9e9)
-    found = [outcome_of("zaichik", 406_618.0), variant, outcome_of("A", 1_000.0), outcome_of("B", 203_309.0, 203_309.0)]
+    found = [
+        outcome_of("zaichik", 406_618.0),
+        variant,
+        outcome_of("A", 1_000.0),
+        outcome_of("B", 203_309.0, 203_309.0),
+    ]
     found.append(Outcome("a limit", "100 B", 0, limit=True, figures={"messages/s": [9e9]}))
-    head, *body = overview.rows([Table("throughput", "", "messages/s", 0.0, found, {"A": "nothing"})])
+    head, *body = overview.rows(
+        [Table("throughput", "", "messages/s", 0.0, found, {"A": "nothing"})]
+    )
     assert head[1] == "100 B, messages/s"
     assert [row[:3] for row in body] == [
         ["zaichik", "407,000", "-"],
@@ -253,7 +344,9 @@ def test_the_overview_compares_with_the_best_other_broker():
 
 def test_a_table_of_fewer_runs_says_so():
     about = {"runs": 3, "quick": False, "machine": "a machine", "when": "2026-01-01"}
-    few = Table("burst", "Few", "MiB", 0.0, [Outcome("zaichik", "x", 0, figures={"before": [1.0, 2.0]})])
+    few = Table(
+        "burst", "Few", "MiB", 0.0, [Outcome("zaichik", "x", 0, figures={"before": [1.0, 2.0]})]
+    )
     many = Table("throughput", "Many", "messages/s", 0.0, [outcome_of("zaichik", 1.0, 2.0, 3.0)])
     page = report.page(report.Results(about, [many, few]))
     assert page.count("Median of 3 runs") == 1
@@ -307,7 +400,9 @@ def test_a_file_is_downloaded_once(central):
     assert len(central) == 1
 
 
-@pytest.mark.parametrize(("path", "reason"), [("a/b.jar", "wrong SHA-256"), ("missing.jar", "no such file")])
+@pytest.mark.parametrize(
+    ("path", "reason"), [("a/b.jar", "wrong SHA-256"), ("missing.jar", "no such file")]
+)
 def test_a_file_that_is_another_or_missing_is_not_kept(central, tmp_path, path, reason):
     with pytest.raises(obtain.Unobtainable, match=reason):
         obtain.downloaded("0" * 64, path)
@@ -315,10 +410,14 @@ def test_a_file_that_is_another_or_missing_is_not_kept(central, tmp_path, path, 
 
 
 def test_every_file_of_kafka_has_a_checksum(monkeypatch):
-    monkeypatch.setattr(obtain, "downloaded", lambda checksum, path: (int(checksum, 16), len(checksum), Path(path)))
+    monkeypatch.setattr(
+        obtain, "downloaded", lambda checksum, path: (int(checksum, 16), len(checksum), Path(path))
+    )
     found = obtain.kafka_jars()
     assert all(length == 64 and path.suffix == ".jar" for _, length, path in found)
-    assert [path.name for *_, path in found if path.name.startswith("kafka_")] == ["kafka_2.13-4.1.1.jar"]
+    assert [path.name for *_, path in found if path.name.startswith("kafka_")] == [
+        "kafka_2.13-4.1.1.jar"
+    ]
 
 
 class Broken(Peer):
@@ -384,7 +483,7 @@ def test_a_report_names_the_builds_of_zaichik_and_of_python():
     assert f" ({interpreter()}), zaichik {build()}, " in machine
 
 
-@pytest.mark.parametrize("page", ["docs/performance.md", "docs/durability.md"])
+@pytest.mark.parametrize("page", ["docs/understand/performance.md", "docs/run/durability.md"])
 def test_the_documents_show_the_results_that_are_there(page):
     done = run("cogapp", "--check", "--diff", page)
     assert done.returncode == 0, f"run `make docs`\n{done.stdout}{done.stderr}"
@@ -396,14 +495,21 @@ def test_the_results_agree_with_each_other():
     assert not results.about["quick"]
     assert results.about["runs"] >= 5
     assert (RESULTS / "results.md").read_text(encoding="utf-8") == report.page(results)
-    assert not [outcome.failures for table in results.tables for outcome in table.outcomes if outcome.failures]
+    assert not [
+        outcome.failures
+        for table in results.tables
+        for outcome in table.outcomes
+        if outcome.failures
+    ]
 
 
 @pytest.mark.skipif(not durable_table.FOLDER.exists(), reason="there are no results yet")
 def test_the_results_of_durable_topics_agree_with_each_other():
     results = report.load(durable_table.FOLDER)
     assert not results.about["quick"]
-    assert (durable_table.FOLDER / "results.md").read_text(encoding="utf-8") == durable_table.page(results)
+    assert (durable_table.FOLDER / "results.md").read_text(encoding="utf-8") == durable_table.page(
+        results
+    )
 
 
 def test_a_changed_result_is_noticed(counted, tmp_path):
@@ -424,17 +530,31 @@ def test_isolation_compares_an_attack_with_its_control():
     assert (row["attack"], row["connections"]) == ("pings", 2)
     turns = row["beside"] + row["control"]
     assert len(turns) == 4
-    assert all(turn["awaited"] > 0 and turn["worst_ms"] >= turn["p999_ms"] > 0 and turn["stream"] > 0 for turn in turns)
+    assert all(
+        turn["awaited"] > 0 and turn["worst_ms"] >= turn["p999_ms"] > 0 and turn["stream"] > 0
+        for turn in turns
+    )
     assert not [failure for turn in turns for failure in turn["failures"]]
-    assert {figure: len(ratios) for figure, ratios in row["ratios"].items()} == {"awaited": 2, "stream": 2}
-    assert set(found["summary"]) == {"lowest ratio", "median ratio", "largest p99.9 beyond control, ms"}
+    assert {figure: len(ratios) for figure, ratios in row["ratios"].items()} == {
+        "awaited": 2,
+        "stream": 2,
+    }
+    assert set(found["summary"]) == {
+        "lowest ratio",
+        "median ratio",
+        "largest p99.9 beyond control, ms",
+    }
 
 
 def test_an_attack_is_compared_round_by_round():
-    """A round in which the machine was slow for both shows no harm; the ratio of the medians would."""
-    turns = [isolation_table.Turn(awaited=rate, p999_ms=1.0, worst_ms=1.0, stream=10.0) for rate in (100.0, 10.0, 50.0)]
+    """A round that was slow for both shows no harm; the ratio of the medians would."""
+    turns = [
+        isolation_table.Turn(awaited=rate, p999_ms=1.0, worst_ms=1.0, stream=10.0)
+        for rate in (100.0, 10.0, 50.0)
+    ]
     control = [
-        isolation_table.Turn(awaited=rate, p999_ms=2.0, worst_ms=2.0, stream=20.0) for rate in (100.0, 10.0, 100.0)
+        isolation_table.Turn(awaited=rate, p999_ms=2.0, worst_ms=2.0, stream=20.0)
+        for rate in (100.0, 10.0, 100.0)
     ]
     row = isolation_table.Row("pings", 1, turns, control)
     assert row.ratios("awaited") == [1.0, 1.0, 0.5]
@@ -448,9 +568,13 @@ def test_an_attack_is_compared_round_by_round():
 
 
 def test_a_control_that_failed_proves_no_good():
-    """A client that cannot even connect beside the control would otherwise make any broker look perfect."""
+    """A client that cannot even connect beside the control would otherwise make any broker look
+    perfect.
+    """
     good = isolation_table.Turn(awaited=10.0, p999_ms=1.0, worst_ms=1.0, stream=10.0)
-    failed = isolation_table.Turn(awaited=0.0, p999_ms=1.0, worst_ms=1.0, stream=0.0, failures=["awaited: GONE"])
+    failed = isolation_table.Turn(
+        awaited=0.0, p999_ms=1.0, worst_ms=1.0, stream=0.0, failures=["awaited: GONE"]
+    )
     row = isolation_table.Row("pings", 1, [good], [failed])
     assert row.ratios("awaited") == row.ratios("stream") == [0.0]
     assert "1 clients failed" in isolation_table.table([row])
@@ -502,9 +626,8 @@ def test_an_unknown_scenario_is_refused():
     assert "throughput" in done.stderr
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").rglob("*.py")), ids=lambda path: path.name)
-def test_files_and_functions_stay_small(path):
-    assert len(code_lines(path)) <= 250
+@each("path", sorted((ROOT / "benchmarks").rglob("*.py")), shown=lambda path: path.name)
+def test_functions_stay_small(path):
     assert [name for name, lines in functions(path) if lines > 50] == []
 
 
@@ -518,14 +641,25 @@ def test_compiled_peers_run_what_was_compiled_on_both_sides(monkeypatch, tmp_pat
         for environment in (peer.environment(tmp_path, 0), peer.client_environment()):
             run_there = subprocess.run(
                 [sys.executable, "-c", "import zaichik, benchmarks"],
-                env={**os.environ, **environment}, cwd=ROOT, capture_output=True, text=True, check=True,
-            )  # fmt: skip
+                env={**os.environ, **environment},
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
             assert run_there.stdout == "what was compiled\n"
 
 
 def test_each_build_is_compared_with_the_best_of_the_others():
-    speeds = {"zaichik": [20.0], "zaichik (compiled)": [40.0], "zaichik, bounded ring": [99.0], "other": [10.0]}
-    outcomes = [Outcome(peer, "100 B", 1, figures={"messages/s": runs}) for peer, runs in speeds.items()]
+    speeds = {
+        "zaichik": [20.0],
+        "zaichik (compiled)": [40.0],
+        "zaichik, bounded ring": [99.0],
+        "other": [10.0],
+    }
+    outcomes = [
+        Outcome(peer, "100 B", 1, figures={"messages/s": runs}) for peer, runs in speeds.items()
+    ]
     table = Table("throughput", "Throughput", "messages/s", 1.0, outcomes)
     for rows in (tables.rows(table), overview.rows([table])):
         found = {row[0]: row[1] for row in rows}
@@ -537,7 +671,12 @@ def test_each_build_is_compared_with_the_best_of_the_others():
 def test_the_gateway_for_the_original_is_measured():
     done = run("benchmarks.legacy", "--seconds", "0.1", "--runs", "1")
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["gateway", "without", "with", "ratio"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        "gateway",
+        "without",
+        "with",
+        "ratio",
+    ]
 
 
 @pytest.mark.long
@@ -547,8 +686,19 @@ def test_what_looking_costs_is_measured():
     lines = [line.split("|")[1:3] for line in done.stdout.splitlines() if line.startswith("|")]
     found = {name.strip(): value.split("; ") for name, value in lines}
     costs = [name for name, figures in found.items() if len(figures) == 6][1:]
-    assert [name.split()[0] for name in costs] == ["nobody", "one", "ten", "zaichik", "its", "no", "/metrics", "the"]
-    assert all(isfinite(float(figure)) for name in costs for figure in found[name])  # of so few messages, anything
+    assert [name.split()[0] for name in costs] == [
+        "nobody",
+        "one",
+        "ten",
+        "zaichik",
+        "its",
+        "no",
+        "/metrics",
+        "the",
+    ]
+    assert all(
+        isfinite(float(figure)) for name in costs for figure in found[name]
+    )  # of so few messages, anything
     scraped = [found[name] for name in found if re.fullmatch(r"[\d,]+; [\d,]+; [\d,]+", name)]
     assert len(scraped) == 5
     assert all(float(figure) > 0 for figures in scraped for figure in figures)

@@ -1,4 +1,6 @@
-"""Every example runs: alone and at a running broker, and twice, because a student runs everything twice."""
+"""Every example runs: alone and at a running broker, and twice, because a student runs everything
+twice.
+"""
 
 import ast
 import re
@@ -15,7 +17,9 @@ from code_lines import code_lines
 from zaichik import running_broker
 from zaichik.learn import wire
 
-pytestmark = pytest.mark.unmeasured  # they run no line that the tests of client and broker do not run
+pytestmark = (
+    pytest.mark.unmeasured
+)  # they run no line that the tests of client and broker do not run
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 CODE_LINES = 40  # what a student reads in one go
@@ -25,6 +29,8 @@ SAYS = {
     "retention.py": ["kept: a latecomer gets [b'it rains'", "fleeting: a latecomer gets []"],
     "compaction.py": ["2 stored, 99 compacted"],
     "slow_reader.py": ["offsets 10 to 899 are gone", "received 110 + lagged 890 = published 1000"],
+    "patterns.py": ["fr is gone, and was read up to offset 1", "countries: ['de', 'fr']"],
+    "table.py": ["offset 4: b'pear' was deleted", "now: {b'plum': b'20', b'apple': b'35'}"],
     "flights.py": ["2,699 published = "],
 }
 ARGUMENTS = {"flights.py": ["--days", "3"]}
@@ -45,13 +51,20 @@ def output(name, *arguments):
 
 @pytest.fixture(scope="module")
 def address():
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running_broker()) as broker:
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(running_broker()) as broker,
+    ):
         yield f"{broker.host}:{broker.port}"
 
 
 def test_every_example_is_tested():
     in_tests_of_spark = "compaction_stats.py"  # where a session runs already
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*SAYS, "at_broker.py", in_tests_of_spark}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        *SAYS,
+        "at_broker.py",
+        in_tests_of_spark,
+    }
 
 
 @pytest.mark.parametrize("name", SAYS)
@@ -77,8 +90,22 @@ class Refusing(socketserver.StreamRequestHandler):
             kind, frame_id = body[0], int.from_bytes(body[4:8], "little")
             how = {"frame_id": frame_id}
             if kind == wire.TYPES["Hello"]:
-                limits = {"max_frame": 2**20, "max_batch": 1000, "max_message": 2**19, "max_credit": 1000}
-                frame = wire.encode("Welcome", version=1, features=0, boot=1, idle_ms=0, broker="stub", **limits, **how)
+                limits = {
+                    "max_frame": 2**20,
+                    "max_batch": 1000,
+                    "max_message": 2**19,
+                    "max_credit": 1000,
+                }
+                frame = wire.encode(
+                    "Welcome",
+                    version=1,
+                    features=0,
+                    boot=1,
+                    idle_ms=0,
+                    broker="stub",
+                    **limits,
+                    **how,
+                )
             else:
                 said = {"field": "type", "retry_after_ms": 0, "message": "no such request here"}
                 frame = wire.encode("Error", code=65, request_type=kind, **said, **how)
@@ -95,10 +122,15 @@ def refusing():
 
 
 @pytest.mark.parametrize("name", SAYS)
-def test_an_example_at_a_broker_that_does_not_offer_what_it_needs_says_so_in_a_sentence(name, refusing):
+def test_an_example_at_a_broker_that_does_not_offer_what_it_needs_says_so_in_a_sentence(
+    name, refusing
+):
     done = run(name, *ARGUMENTS.get(name, ()), "--connect", refusing)
     needed = "Describe, a request" if name == "flights.py" else "a request"
-    said = f"This broker does not offer {needed} that the example needs. It says: no such request here [UNSUPPORTED]\n"
+    said = (
+        f"This broker does not offer {needed} that the example needs. It says: no such request "
+        "here [UNSUPPORTED]\n"
+    )
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
@@ -111,11 +143,15 @@ def test_an_example_where_no_broker_is_says_so_in_a_sentence():
 
 @pytest.mark.soak
 def test_a_year_of_flights():
-    """Over TCP, minute by minute; `test_departures` holds the figures of docs/demo.md against the core in every run."""
+    """Over TCP, minute by minute; `test_departures` holds the figures of docs/teach/demo.md
+    against the core in every run.
+    """
     printed = output("flights.py")
     assert "336,776 published = 305,960 stored + 30,816 compacted" in printed
     assert "the stored messages of the last week: 5,639" in printed
-    shown = (EXAMPLES.parent / "docs" / "demo.md").read_text(encoding="utf-8")  # what a reader is told to expect
+    shown = (EXAMPLES.parent / "docs" / "teach" / "demo.md").read_text(
+        encoding="utf-8"
+    )  # what a reader is told to expect
     assert re.search(r" flights +336,776 +305,960 +30,816 +5,639 +300,321 +0\n", shown)
 
 
@@ -132,4 +168,6 @@ def test_an_example_is_short(path):
 
 @pytest.mark.parametrize("name", SAYS)
 def test_an_example_checks_its_own_result(name):
-    assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse((EXAMPLES / name).read_text())))
+    assert any(
+        isinstance(node, ast.Assert) for node in ast.walk(ast.parse((EXAMPLES / name).read_text()))
+    )

@@ -1,4 +1,7 @@
-"""What the build hook compiles, and when. That what it compiles works, `make test-compiled` shows."""
+"""What the build hook compiles, and when.
+
+That what it compiles works, `make test-compiled` shows.
+"""
 
 import os
 import subprocess
@@ -44,12 +47,18 @@ def test_without_the_variable_a_wheel_needs_nothing_and_is_pure(value, hook, com
     assert (hook.dependencies(), compiled, data) == ([], [], {})
 
 
-def test_with_the_variable_the_compiler_is_asked_for_and_gets_the_hot_files(hook, compiled, monkeypatch):
+def test_with_the_variable_the_compiler_is_asked_for_and_gets_the_hot_files(
+    hook, compiled, monkeypatch
+):
     monkeypatch.setenv("ZAICHIK_COMPILE", "1")
     data = {"force_include": {}}
     hook.initialize("standard", data)
     assert any(requirement.startswith("mypy") for requirement in hook.dependencies())
-    assert {"protocol/zaichik_protocol/hot.py", "zaichik/broker/ring.py", "zaichik/client/producer.py"} <= set(compiled)
+    assert {
+        "protocol/zaichik_protocol/derived.py",
+        "zaichik/core/ring.py",
+        "zaichik/client/producer.py",
+    } <= set(compiled)
     assert data == {"force_include": {}, "pure_python": False, "infer_tag": True}
 
 
@@ -58,7 +67,9 @@ def test_an_editable_installation_stays_pure_and_says_so(hook, compiled, monkeyp
     monkeypatch.setenv("ZAICHIK_COMPILE", "1")
     hook.initialize("editable", {})
     assert not compiled
-    assert hook.app.warnings == ["ZAICHIK_COMPILE does nothing here: an editable installation stays pure Python"]
+    assert hook.app.warnings == [
+        "ZAICHIK_COMPILE does nothing here: an editable installation stays pure Python"
+    ]
 
 
 def test_types_are_those_of_the_versions_that_are_installed():
@@ -69,15 +80,37 @@ def test_types_are_those_of_the_versions_that_are_installed():
     assert set(shared) <= set(installed)
 
 
-@pytest.mark.parametrize("pattern", settings()["compile"] + settings()["leave"])
-def test_every_pattern_finds_something(pattern):
-    assert list(ROOT.glob(pattern))
+@pytest.mark.parametrize("folder", settings()["compile"])
+def test_every_folder_has_a_file_that_is_compiled(folder):
+    assert CompiledFiles.sources(ROOT, {"compile": [folder]})
+
+
+@pytest.mark.parametrize(
+    ("source", "is_left"),
+    [
+        ('"""Hot."""\n\nimport json\n', False),
+        ('"""Cold."""\n\n# Not compiled: it runs once.\n\nimport json\n', True),
+        ('"""Cold."""\n\n# Not compiled:\n\nimport json\n', False),  # there must be a reason
+        ('"""Hot."""\n\nTEXT = "# Not compiled: it runs once."\n', False),
+    ],
+)
+def test_a_file_stays_python_if_a_comment_says_why(source, is_left, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "one.py").write_text(source, encoding="utf-8")
+    (tmp_path / "folder" / "__init__.py").write_text('"""Imports."""\n', encoding="utf-8")
+    found = CompiledFiles.sources(tmp_path, {"compile": ["folder"]})
+    assert found == ([] if is_left else ["folder/one.py"])
 
 
 def test_no_compiled_file_lies_in_the_source_tree():
     """It would win over its source, also when that has changed."""
     packages = [ROOT / "zaichik", ROOT / "protocol"]
-    found = [path for package in packages for ending in ("so", "pyd") for path in package.rglob(f"*.{ending}")]
+    found = [
+        path
+        for package in packages
+        for ending in ("so", "pyd")
+        for path in package.rglob(f"*.{ending}")
+    ]
     assert not found or ROOT.parent.name == "compiled", found
 
 
@@ -93,5 +126,6 @@ def test_without_a_compiler_nothing_is_tested_and_that_is_said():
     )
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == (
-        "SKIPPED: nothing was compiled and nothing was tested, for want of the C compiler no-compiler-here\n"
+        "SKIPPED: nothing was compiled and nothing was tested, for want of the C compiler "
+        "no-compiler-here\n"
     )

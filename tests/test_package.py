@@ -10,9 +10,9 @@ import zaichik
 LATER = """
 import sys, zaichik
 assert "zaichik.client.client" in sys.modules
-assert not {"zaichik.broker", "zaichik.log", "zaichik.serving"} & sys.modules.keys()
+assert not {"zaichik.core", "zaichik.storage", "zaichik.server"} & sys.modules.keys()
 zaichik.serve
-assert "zaichik.serving.server" in sys.modules
+assert "zaichik.server.server" in sys.modules
 """
 
 

@@ -1,4 +1,7 @@
-"""Which Pythons `make test-pythons` finds, and that a missing or failing one is told. The tests are not run here."""
+"""Which Pythons `make test-pythons` finds, and that a missing or failing one is told.
+
+The tests are not run here.
+"""
 
 import subprocess
 import sys
@@ -46,7 +49,9 @@ def test_the_path_comes_before_pyenv(places):
 
 @pytest.fixture
 def run(monkeypatch):
-    """Run the command with Pythons that are there and those that fail; returns the exit code, and what was tested."""
+    """Run the command with Pythons that are there and those that fail; returns the exit code, and
+    what was tested.
+    """
 
     def command(*arguments, found, faults=()):
         tested = []
@@ -55,7 +60,9 @@ def run(monkeypatch):
             tested.append((version, arguments, quick))
             return "failed, with exit code 1" if version in faults else ""
 
-        monkeypatch.setattr(pythons, "find", lambda version: Path("python") if version in found else None)
+        monkeypatch.setattr(
+            pythons, "find", lambda version: Path("python") if version in found else None
+        )
         monkeypatch.setattr(pythons, "test", test)
         return pythons.main(arguments), tested
 
@@ -63,15 +70,24 @@ def run(monkeypatch):
 
 
 def test_all_that_are_there_are_tested_and_the_others_named(run, capsys):
-    code, tested = run("tests/broker", "-x", found={"3.11", "3.13"})
-    assert (code, tested) == (0, [(version, ["tests/broker", "-x"], False) for version in ("3.11", "3.13")])
-    assert "Python 3.12 is missing: nothing was tested there\nPython 3.14 is missing" in capsys.readouterr().out
+    code, tested = run("tests/core", "-x", found={"3.11", "3.13"})
+    assert (code, tested) == (
+        0,
+        [(version, ["tests/core", "-x"], False) for version in ("3.11", "3.13")],
+    )
+    assert (
+        "Python 3.12 is missing: nothing was tested there\nPython 3.14 is missing"
+        in capsys.readouterr().out
+    )
 
 
 def test_some_of_them_can_be_asked_for_and_all_else_is_for_pytest(run):
     arguments = ["--only", "3.12", "tests/net", "--only", "3.14", "-q", "--qui"]
     code, tested = run(*arguments, found=pythons.VERSIONS)
-    assert (code, tested) == (0, [(version, ["tests/net", "-q", "--qui"], False) for version in ("3.12", "3.14")])
+    assert (code, tested) == (
+        0,
+        [(version, ["tests/net", "-q", "--qui"], False) for version in ("3.12", "3.14")],
+    )
 
 
 def test_one_that_fails_fails_the_command_and_the_others_are_tested_all_the_same(run, capsys):
@@ -95,11 +111,17 @@ def test_nothing_found_is_a_failure_but_not_of_quick(run, capsys):
 
 
 def test_every_python_that_is_promised_can_be_tested_and_this_one_is_found():
-    promised = {name.rpartition(" ")[2] for name in PYPROJECT["project"]["classifiers"] if "Python :: 3." in name}
+    promised = {
+        name.rpartition(" ")[2]
+        for name in PYPROJECT["project"]["classifiers"]
+        if "Python :: 3." in name
+    }
     assert promised <= set(pythons.VERSIONS)
     assert min(pythons.VERSIONS) == PYPROJECT["project"]["requires-python"].removeprefix(">=")
 
 
 def test_what_quick_runs_is_there():
     assert all((ROOT / folder).is_dir() for folder in pythons.QUICK)
-    assert subprocess.run([sys.executable, ROOT / "tests/pythons.py", "--help"], check=True, capture_output=True).stdout
+    assert subprocess.run(
+        [sys.executable, ROOT / "tests/pythons.py", "--help"], check=True, capture_output=True
+    ).stdout

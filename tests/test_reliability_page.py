@@ -1,11 +1,13 @@
-"""docs/reliability.md tells of every error that there is, and of none that there is not."""
+"""docs/run/reliability.md tells of every error that there is, and of none that there is not."""
 
 import re
 from pathlib import Path
 
 from zaichik_protocol import EndCode, ErrorCode
 
-PAGE = (Path(__file__).parent.parent / "docs" / "reliability.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parent.parent / "docs" / "run" / "reliability.md").read_text(
+    encoding="utf-8"
+)
 REASONS = {"GONE", "RESET", "TURNED_AWAY"}  # ends that are nobody's error
 
 

@@ -1,6 +1,6 @@
 """A log in one file: it gives back what it was given, whatever happens.
 
-The plain twin of zaichik/log, and the program of chapter 17 of the tutorial.
+The plain twin of zaichik/storage, and the program of chapter 17 of the tutorial.
 
 The idea. A log is a file that only grows at its end. What was *acknowledged*
 is on the disk: a write comes back only after a sync. Records that are synced
@@ -25,7 +25,7 @@ synced is the next group; there is no timer. This is group commit. A sync that
 fails is never tried again, because Linux then counts as written what isn't:
 the log has *failed*, and only a new start can find out what is on the disk.
 
-Limits. To stay short, it leaves out what zaichik/log does:
+Limits. To stay short, it leaves out what zaichik/storage does:
 
 * It is one file, read into memory as a whole, and nothing is ever deleted.
 * A full disk is a failure. zaichik takes the group back and goes on.

@@ -1,15 +1,12 @@
-"""zaichik: a tiny message broker to read in an afternoon and run for real.
+"""zaichik: a message broker whose core can be read in an afternoon, to run for real.
 
-To read it, begin with `tutorial/tiny_broker.py` (15 minutes), the whole broker in one plain file. Then
-`zaichik_protocol` (20), the broker in its four rooms (75; the docstring of `zaichik.broker` has the order of the files)
-and `zaichik.client` (15).
-To use it: `connect` to a broker; `serve` runs one, `running_broker` runs one inside a program.
+To use it: `connect` to a broker; `serve` runs one, `running_broker` runs one inside a program. To
+read it: README.md has ten files in order, with the minutes that each takes.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from zaichik.access.contexts import ClientTls, client_tls
 from zaichik.client.client import Client, connect
 from zaichik.client.endpoint import Credentials, Endpoint, endpoint
 from zaichik.client.epochs import LostTopic
@@ -42,6 +39,7 @@ from zaichik.client.errors import (
     SlowConsumer,
     StorageFull,
     SubscriptionLost,
+    TableFull,
     TakenOver,
     TlsRequired,
     TooManyConnections,
@@ -49,36 +47,51 @@ from zaichik.client.errors import (
     TooManyTopics,
     TopicExists,
     TopicFull,
+    TopicShrunk,
     UnexpectedReply,
     Unsupported,
     UnsupportedVersion,
     ZaichikError,
 )
-from zaichik.client.messages import BatchResult, Lagged, Message, PublishResult, Topic
+from zaichik.client.messages import (
+    BatchResult,
+    DeletionsMissed,
+    Lagged,
+    Message,
+    PatternEvent,
+    PublishResult,
+    Topic,
+    TopicGone,
+    TopicMissed,
+    TopicUnread,
+)
+from zaichik.client.patterns.subscription import PatternSubscription
 from zaichik.client.producer import Producer
 from zaichik.client.subscription import Subscription
+from zaichik.net.tls_settings import ClientTls, client_tls
 from zaichik_protocol import DEFAULT_PORT
 
 if TYPE_CHECKING:
-    from zaichik.broker.clock import Clock, ManualClock, SystemClock
-    from zaichik.broker.settings import BrokerSettings, TopicSettings
-    from zaichik.log.disk import StorageFailed
-    from zaichik.log.store import CannotOpen
-    from zaichik.running import running_broker, serve
-    from zaichik.serving.server import Server
+    from zaichik.base.clock import Clock, ManualClock, SystemClock
+    from zaichik.core.settings import BrokerSettings, TopicSettings
+    from zaichik.server.running import running_broker, serve
+    from zaichik.server.server import Server
+    from zaichik.storage.disk import StorageFailed
+    from zaichik.storage.store import CannotOpen
 
-# Most programs are clients. What runs a broker takes half as long again to import, so it is imported on first use.
+# Most programs are clients. What runs a broker takes half as long again to import, so it is
+# imported on first use.
 _BROKER = {
-    "BrokerSettings": "broker.settings",
-    "CannotOpen": "log.store",
-    "Clock": "broker.clock",
-    "ManualClock": "broker.clock",
-    "Server": "serving.server",
-    "StorageFailed": "log.disk",
-    "SystemClock": "broker.clock",
-    "TopicSettings": "broker.settings",
-    "running_broker": "running",
-    "serve": "running",
+    "BrokerSettings": "core.settings",
+    "CannotOpen": "storage.store",
+    "Clock": "base.clock",
+    "ManualClock": "base.clock",
+    "Server": "server.server",
+    "StorageFailed": "storage.disk",
+    "SystemClock": "base.clock",
+    "TopicSettings": "core.settings",
+    "running_broker": "server.running",
+    "serve": "server.running",
 }
 
 __all__ = [
@@ -96,6 +109,7 @@ __all__ = [
     "ConnectionLost",
     "Credentials",
     "Damaged",
+    "DeletionsMissed",
     "Endpoint",
     "EpochChanged",
     "Forbidden",
@@ -118,6 +132,8 @@ __all__ = [
     "NotEmpty",
     "NotInFlight",
     "OffsetAhead",
+    "PatternEvent",
+    "PatternSubscription",
     "Producer",
     "ProducerUnknown",
     "PublishResult",
@@ -129,6 +145,7 @@ __all__ = [
     "Subscription",
     "SubscriptionLost",
     "SystemClock",
+    "TableFull",
     "TakenOver",
     "TlsRequired",
     "TooManyConnections",
@@ -137,7 +154,11 @@ __all__ = [
     "Topic",
     "TopicExists",
     "TopicFull",
+    "TopicGone",
+    "TopicMissed",
     "TopicSettings",
+    "TopicShrunk",
+    "TopicUnread",
     "UnexpectedReply",
     "Unsupported",
     "UnsupportedVersion",

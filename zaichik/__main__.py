@@ -2,7 +2,7 @@
 
 import sys
 
-from zaichik.console.main import main
+from zaichik.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

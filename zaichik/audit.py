@@ -1,75 +1,8 @@
-"""Do a broker's numbers add up? The conservation laws of docs/semantics.md, checked against what `describe` reports.
+"""The conservation laws of a broker's numbers, under their public name.
 
-Each law is a sum that a person can follow, because every message has exactly one fate:
-
-    published 12 = stored 10 + compacted 2
-
-A row of `describe` is made between two requests, so its numbers belong together, however busy the broker is. Two rows
-may be from different moments: messages come and go between two pages. So each law is about the numbers of one row, and
-a correct broker is never accused.
+See `zaichik.apps.audit`.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from zaichik.apps.audit import Row, Sum, audit
 
-Row = Mapping[str, Any]  # of `client.topics()` or `client.subscriptions()`; docs/describe.md documents it
-
-
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """A law about one topic or one subscription, with its numbers.
-
-    Attributes:
-        kind: "topic" or "subscription".
-        name: which one, as `describe` names it.
-        whole: the name of what is accounted for, and the amount.
-        parts: the name of each fate, and the amount that has met it.
-    """
-
-    kind: str
-    name: str
-    whole: tuple[str, int]
-    parts: tuple[tuple[str, int], ...]
-
-    @property
-    def difference(self) -> int:
-        """The whole less its parts: anything but 0 is a bug of the broker."""
-        return self.whole[1] - sum(number for _, number in self.parts)
-
-    def __str__(self) -> str:
-        """Returns the sum as a line, without the name of the topic or subscription."""
-        (name, total), parts = self.whole, " + ".join(f"{part} {number:,}" for part, number in self.parts)
-        return f"{name} {total:,} {'≠' if self.difference else '='} {parts}"
-
-
-def audit(topics: Iterable[Row], subscriptions: Iterable[Row] = ()) -> list[Sum]:
-    """Returns every law with its numbers, topics first. It holds if its difference is 0.
-
-    Args:
-        topics: their states, as `client.topics()` returns them.
-        subscriptions: the same, from `client.subscriptions()`. A name whose reader is away has no law of its own.
-    """
-    sums = [law for topic in topics for law in _of_topic(topic)]
-    return sums + [law for reader in subscriptions if reader["connection"] for law in _of_subscription(reader)]
-
-
-def _of_topic(row: Row) -> Iterable[Sum]:
-    yield _sum("topic", row, "published", row["published"], "stored", "compacted")
-    fates = ("resident", "expired", "evicted", *(("damaged",) if row.get("damaged") else ()))
-    yield _sum("topic", row, "stored", row["stored"], *fates)
-
-
-def _of_subscription(row: Row) -> Iterable[Sum]:
-    start, delivered = row["start"], row["delivered"]
-    end = row.get("next_offset", row["cursor"] + row["ahead"])  # older brokers do not tell it
-    yield _sum("subscription", row, "since its start", end - start, "delivered", "skipped", "ahead")
-    # What is settled is not counted by the broker. It cannot be more than the offsets that were committed since the
-    # start, nor less than nothing: then something is in flight twice, or not at all.
-    settled = max(0, min(delivered - row["in_flight"], row["committed"] - start))
-    parts = (("settled", settled), ("in flight", row["in_flight"]))
-    yield Sum("subscription", row["name"], ("delivered", delivered), parts)
-
-
-def _sum(kind: str, row: Row, whole: str, total: int, *parts: str) -> Sum:
-    return Sum(kind, row["name"], (whole, total), tuple((part, row[part]) for part in parts))
+__all__ = ["Row", "Sum", "audit"]

@@ -1,7 +1,7 @@
 """The other limit: the same batches encoded and decoded, with no network and no broker between.
 
-One process does in turn what publisher, broker and subscriber do at the same time, so on several cores a
-broker could exceed it. It shows how much of the cost is the protocol's.
+One process does in turn what publisher, broker and subscriber do at the same time, so on several
+cores a broker could exceed it. It shows how much of the cost is the protocol's.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py

@@ -1,8 +1,9 @@
 """NATS JetStream with nats-py, kept in memory: where messages are acknowledged, or read later.
 
-A stream of messages is published as in `nats`, and then the server is asked whether all of them are stored: ten times
-as fast as a request for each. It is read by a push consumer without acknowledgements, the fastest of the three ways
-there are (the others are the ordered consumer and fetching a thousand at a time).
+A stream of messages is published as in `nats`, and then the server is asked whether all of them are
+stored: ten times as fast as a request for each. It is read by a push consumer without
+acknowledgements, the fastest of the three ways there are (the others are the ordered consumer and
+fetching a thousand at a time).
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
@@ -31,7 +32,9 @@ class JetstreamLink(NatsLink):
 
     async def create(self) -> None:
         """The stream, if it is not there."""
-        await self._jetstream.add_stream(name=self._topic, subjects=[self._topic], storage=self.storage)
+        await self._jetstream.add_stream(
+            name=self._topic, subjects=[self._topic], storage=self.storage
+        )
 
     async def subscribe(self, receipt: Receipt) -> None:
         take, api = receipt.take, import_module("nats.js.api")
@@ -40,9 +43,13 @@ class JetstreamLink(NatsLink):
             take(message.data)
 
         await self._jetstream.subscribe(
-            self._topic, cb=callback, config=api.ConsumerConfig(ack_policy=api.AckPolicy.NONE), manual_ack=True,
-            pending_msgs_limit=-1, pending_bytes_limit=-1,
-        )  # fmt: skip
+            self._topic,
+            cb=callback,
+            config=api.ConsumerConfig(ack_policy=api.AckPolicy.NONE),
+            manual_ack=True,
+            pending_msgs_limit=-1,
+            pending_bytes_limit=-1,
+        )
 
     async def stream(self, payload: bytes, messages: int) -> None:
         await super().stream(payload, messages)
@@ -61,7 +68,7 @@ class JetstreamPeer(NatsPeer):
     keeps = "in memory (storage=memory)"
     batching = "as NATS; awaited publishes one by one"
     share = 0.1
-    scenarios = frozenset({"acknowledged", "replay"})
+    scenarios = frozenset({"acknowledged", "script", "replay"})
     link_class: type[NatsLink] = JetstreamLink
 
     @asynccontextmanager
@@ -70,6 +77,18 @@ class JetstreamPeer(NatsPeer):
             assert isinstance(link, JetstreamLink)
             await link.create()
             yield link
+
+    def script(self, job: Job) -> str:
+        return f"""
+import asyncio, nats
+async def main():
+    client = await nats.connect("nats://127.0.0.1:{job.port}")
+    jetstream = client.jetstream()
+    await jetstream.add_stream(name={job.topic!r}, subjects=[{job.topic!r}], storage="memory")
+    await jetstream.publish({job.topic!r}, b"message")
+    await client.close()
+asyncio.run(main())
+"""
 
 
 PEER = JetstreamPeer()

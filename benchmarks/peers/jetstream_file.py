@@ -1,4 +1,6 @@
-"""NATS JetStream in files, as it comes: it acknowledges what it has written, and syncs every two minutes."""
+"""NATS JetStream in files, as it comes: it acknowledges what it has written, and syncs every two
+minutes.
+"""
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
@@ -31,7 +33,9 @@ class JetstreamFileLink(JetstreamLink):
 
 
 class JetstreamFilePeer(JetstreamPeer):
-    """A server that could also sync always, so that both rows are of one release; or else the one installed here."""
+    """A server that could also sync always, so that both rows are of one release; or else the one
+    installed here.
+    """
 
     label = "NATS JetStream, file"
     keeps = "all but the last two minutes (its sync_interval)"
@@ -41,7 +45,11 @@ class JetstreamFilePeer(JetstreamPeer):
 
     def missing(self) -> str:
         lacks = super().missing()
-        return lacks if not executable("go") else lacks.replace(f"the program {self.program}", "").strip(" and")
+        return (
+            lacks
+            if not executable("go")
+            else lacks.replace(f"the program {self.program}", "").strip(" and")
+        )
 
     def fetch(self) -> None:
         with suppress(Unobtainable):
@@ -58,7 +66,11 @@ class JetstreamFilePeer(JetstreamPeer):
 
     def release(self) -> tuple[int, ...]:
         """Returns the version of the server's program; nothing if there is none."""
-        return tuple(int(number) for number in self.server_version().rpartition(" ")[2].split(".") if number.isdigit())
+        return tuple(
+            int(number)
+            for number in self.server_version().rpartition(" ")[2].split(".")
+            if number.isdigit()
+        )
 
     def server_version(self) -> str:
         return super().server_version().replace(self.program, Path(self.program).name)

@@ -1,16 +1,18 @@
-"""Kafka with confluent-kafka: one node in KRaft mode, a partition a topic, `produce` with linger, `consume` of 1000.
+"""Kafka with confluent-kafka: one node in KRaft mode, a partition a topic, `produce` with linger,
+`consume` of 1000.
 
-The client (librdkafka) sends and fetches in threads of its own. Streams are written and read from a Python thread, too;
-where the event loop waits for the outcome of a publish, the delivery callback wakes it up.
+The client (librdkafka) sends and fetches in threads of its own. Streams are written and read from a
+Python thread, too; where the event loop waits for the outcome of a publish, the delivery callback
+wakes it up.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
 import asyncio
 import shlex
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -21,12 +23,20 @@ from benchmarks.peers.peer import CHUNK, Job, Link, Peer, Receipt
 
 LINGER_MS = 5
 BATCH_BYTES = 256 * 1024
-IN_FLIGHT = 5  # requests, as in Kafka's Java client; without a limit, each single message is a request of its own
+# requests, as in Kafka's Java client; without a limit, each single message is a request of its own
+IN_FLIGHT = 5
 POLL_SECONDS = 0.1
-GREETING = b"greeting"  # a reader that has received it is connected and fetching; `assign` returns before that
+# a reader that has received it is connected and fetching; `assign` returns before that
+GREETING = b"greeting"
 CLUSTER = "emFpY2hpay1iZW5jaG1hcg"  # sixteen bytes in Base64, as Kafka wants them
 RUN_BYTES = 128 * 1024 * 1024  # of payloads in a run: they go to a disk
-JAVA = ["java", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]  # as Kafka's own scripts have it
+JAVA = [
+    "java",
+    "-Xms1g",
+    "-Xmx1g",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+]  # as Kafka's own scripts have it
 CONFIG = """
 process.roles=broker,controller
 node.id=1
@@ -36,7 +46,8 @@ controller.quorum.voters=1@127.0.0.1:{controller}
 log.dirs={directory}/log
 offsets.topic.replication.factor=1
 auto.create.topics.enable=false
-# The process is paused while other brokers have their turn; its controller must not count it as dead afterwards.
+# The process is paused while other brokers have their turn; its controller must not count it as
+# dead afterwards.
 broker.session.timeout.ms=3600000
 # The topics of past runs are emptied while later ones go on.
 log.retention.ms=180000
@@ -60,7 +71,7 @@ class KafkaLink(Link):
         self._job = job
         self._loop = asyncio.get_running_loop()
         self._client = import_module("confluent_kafka")
-        self._server = {"bootstrap.servers": f"127.0.0.1:{job.port}"}
+        self._server = server_of(job)
         streams = {"linger.ms": LINGER_MS, "batch.size": BATCH_BYTES}
         singles = {"linger.ms": 0, "max.in.flight": IN_FLIGHT}
         is_stream = job.role in ("publisher", "replay")
@@ -72,19 +83,16 @@ class KafkaLink(Link):
         self._is_open = True
 
     def create(self) -> None:
-        """Creates the topic with a first message in it, unless another process of this run has done so."""
-        admin = import_module("confluent_kafka.admin")
-        client, topic = admin.AdminClient(self._server), self._job.topic
-        try:
-            new = admin.NewTopic(topic, num_partitions=1, replication_factor=1, config=self.settings)
-            client.create_topics([new])[topic].result()
-        except self._client.KafkaException as error:
-            if error.args[0].code() != self._client.KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-        else:
+        """Creates the topic with a first message in it, unless another process of this run has done
+        so.
+        """
+        topic = self._job.topic
+        if is_created(self._server, topic, self.settings):
             self._producer.produce(topic, GREETING)
             self._producer.flush()
-        self._producer.list_topics(topic, timeout=10)  # so that the first message does not wait to know its partition
+        self._producer.list_topics(
+            topic, timeout=10
+        )  # so that the first message does not wait to know its partition
 
     def begin(self) -> None:
         """Starts the thread that runs delivery callbacks, if anything awaits them."""
@@ -96,8 +104,12 @@ class KafkaLink(Link):
             self._producer.poll(POLL_SECONDS)
 
     async def subscribe(self, receipt: Receipt) -> None:
-        self._consumer = self._client.Consumer({**self._server, "group.id": "benchmark", "enable.auto.commit": False})
-        self._consumer.assign([self._client.TopicPartition(self._job.topic, 0, 0)])  # every run has its own topic
+        self._consumer = self._client.Consumer(
+            {**self._server, "group.id": "benchmark", "enable.auto.commit": False}
+        )
+        self._consumer.assign(
+            [self._client.TopicPartition(self._job.topic, 0, 0)]
+        )  # every run has its own topic
         await self._loop.run_in_executor(self._reading, self._await_greeting)
 
     def _await_greeting(self) -> None:
@@ -106,7 +118,9 @@ class KafkaLink(Link):
 
     async def receive(self, receipt: Receipt) -> None:
         by_time = self._job.role == "roundtrip"
-        await self._loop.run_in_executor(self._reading, self._each if by_time else self._all, receipt)
+        await self._loop.run_in_executor(
+            self._reading, self._each if by_time else self._all, receipt
+        )
 
     def _all(self, receipt: Receipt) -> None:
         consume, take = self._consumer.consume, receipt.take
@@ -115,13 +129,17 @@ class KafkaLink(Link):
                 take(checked(message).value())
 
     def _each(self, receipt: Receipt) -> None:
-        """Takes messages as they come: `poll` returns the first at once, `consume` would wait for a full batch."""
+        """Takes messages as they come: `poll` returns the first at once, `consume` would wait for a
+        full batch.
+        """
         left = receipt.expected
         while self._is_open and left:
             if first := self._consumer.poll(POLL_SECONDS):
                 messages = [first, *self._consumer.consume(CHUNK, 0)]
                 left -= len(messages)
-                self._loop.call_soon_threadsafe(take_each, receipt, [checked(message).value() for message in messages])
+                self._loop.call_soon_threadsafe(
+                    take_each, receipt, [checked(message).value() for message in messages]
+                )
 
     async def stream(self, payload: bytes, messages: int) -> None:
         await self._loop.run_in_executor(self._writing, self._stream, payload, messages)
@@ -165,6 +183,26 @@ class KafkaLink(Link):
             self._consumer.close()
 
 
+def server_of(job: Job) -> dict[str, str]:
+    """Returns where the server is, as each of its clients is told."""
+    return {"bootstrap.servers": f"127.0.0.1:{job.port}"}
+
+
+def is_created(server: dict[str, str], topic: str, settings: dict[str, str]) -> bool:
+    """Create a topic; returns whether it was not there."""
+    kafka, admin = import_module("confluent_kafka"), import_module("confluent_kafka.admin")
+    new = admin.NewTopic(topic, num_partitions=1, replication_factor=1, config=settings)
+    # It must outlive the answer: without a reference to it, the request is given up.
+    client = admin.AdminClient(server)
+    try:
+        client.create_topics([new])[topic].result()
+    except kafka.KafkaException as error:
+        if error.args[0].code() != kafka.KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+        return False
+    return True
+
+
 def checked(message: Any) -> Any:
     """Returns the message.
 
@@ -193,19 +231,22 @@ def take_each(receipt: Receipt, payloads: list[bytes]) -> None:
 
 
 class KafkaPeer(Peer):
-    """Kafka with its default durability: messages are in the page cache, and the kernel decides when to write them."""
+    """Kafka with its default durability: messages are in the page cache, and the kernel decides
+    when to write them.
+    """
 
     label = "Kafka, confluent-kafka"
     keeps = "in a log on disk; never fsynced by Kafka (its default), one replica, acks=1"
     batching = (
-        f"linger {LINGER_MS} ms, batches of 256 KiB (linger 0, 5 in flight, where awaited or timed); consume(1000)"
+        f"linger {LINGER_MS} ms, batches of 256 KiB (linger 0, 5 in flight, where awaited "
+        "or timed); consume(1000)"
     )
     program = "java"
     modules: tuple[str, ...] = ("confluent_kafka",)
     share = 0.4
     lasting = True
     warms_up = True
-    scenarios = frozenset({*Peer.scenarios, "replay"})
+    scenarios = frozenset({*Peer.scenarios, "calls", "script", "replay"})
     link_class = KafkaLink
 
     def fetch(self) -> None:
@@ -220,12 +261,28 @@ class KafkaPeer(Peer):
 
     def commands(self, directory: Path, port: int) -> list[list[str]]:
         config = directory / "server.properties"
-        config.write_text(CONFIG.format(port=port, controller=port + 1, directory=directory), encoding="utf-8")
+        config.write_text(
+            CONFIG.format(port=port, controller=port + 1, directory=directory), encoding="utf-8"
+        )
         classes = ["-cp", ":".join(map(str, kafka_jars()))]
-        tool = [self.program, *classes, "kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER]
+        tool = [
+            self.program,
+            *classes,
+            "kafka.tools.StorageTool",
+            "format",
+            "--cluster-id",
+            CLUSTER,
+        ]
         server = [*JAVA, *classes, "kafka.Kafka"]
         return [
-            ["sh", "-c", f"{shlex.join([*tool, '--config', str(config)])} && exec {shlex.join([*server, str(config)])}"]
+            [
+                "sh",
+                "-c",
+                (
+                    f"{shlex.join([*tool, '--config', str(config)])} && exec "
+                    f"{shlex.join([*server, str(config)])}"
+                ),
+            ]
         ]
 
     @asynccontextmanager
@@ -235,6 +292,29 @@ class KafkaPeer(Peer):
             await asyncio.to_thread(link.create)
             link.begin()
             yield link
+
+    @contextmanager
+    def caller(self, job: Job) -> Iterator[Callable[[bytes], object]]:
+        server = server_of(job)
+        is_created(server, job.topic, {})
+        producer = import_module("confluent_kafka").Producer({**server, "linger.ms": 0, "acks": 1})
+
+        def publish(payload: bytes) -> None:
+            producer.produce(job.topic, payload)
+            if left := producer.flush(job.deadline):
+                raise RuntimeError(f"{left} messages were not delivered to the broker")
+
+        yield publish
+
+    def script(self, job: Job) -> str:
+        server = server_of(job)
+        is_created(server, job.topic, {})
+        return f"""
+from confluent_kafka import Producer
+producer = Producer({server})
+producer.produce({job.topic!r}, b"message")
+producer.flush()
+"""
 
 
 PEER = KafkaPeer()

@@ -1,7 +1,8 @@
-"""The same Kafka with aiokafka, on the event loop: batches made with `create_batch`, read with `getmany` of 1000.
+"""The same Kafka with aiokafka, on the event loop: batches made with `create_batch`, read with
+`getmany` of 1000.
 
-`create_batch` and `send_batch` are four times as fast as `send` for each message of a stream; `send` is used where
-single messages are awaited or timed.
+`create_batch` and `send_batch` are four times as fast as `send` for each message of a stream;
+`send` is used where single messages are awaited or timed.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
@@ -12,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks.peers.kafka import BATCH_BYTES, GREETING, LINGER_MS, KafkaPeer
-from benchmarks.peers.peer import CHUNK, Job, Link, Receipt
+from benchmarks.peers.peer import CHUNK, Job, Link, Peer, Receipt
 
 WAIT_MS = 1000
 
@@ -32,7 +33,9 @@ class AiokafkaLink(Link):
         self._consumer: Any = None
 
     async def open(self) -> None:
-        """Starts the producer; creates the topic with a first message, if no other process of this run has done so."""
+        """Starts the producer; creates the topic with a first message, if no other process of this
+        run has done so.
+        """
         admin, errors = import_module("aiokafka.admin"), import_module("aiokafka.errors")
         client = admin.AIOKafkaAdminClient(**self._server)
         await client.start()
@@ -93,10 +96,12 @@ class AiokafkaPeer(KafkaPeer):
 
     label = "Kafka, aiokafka"
     batching = (
-        "batches of 256 KiB made with create_batch (single sends, linger 0, where awaited or timed); getmany(1000)"
+        "batches of 256 KiB made with create_batch (single sends, linger 0, where awaited "
+        "or timed); getmany(1000)"
     )
     modules = ("aiokafka",)
     share = 0.4
+    scenarios = frozenset({*Peer.scenarios, "replay"})
 
     @asynccontextmanager
     async def link(self, job: Job) -> AsyncIterator[Link]:

@@ -1,7 +1,8 @@
 """The limit: the same bytes through a bare relay in Python, recv → send, with no messages in it.
 
-Run as a program it is the relay. A connection's first byte tells what it is: a reader, a writer, both at once (it gets
-its own bytes back) or a late reader, which is sent as many bytes as it asks for out of the relay's memory.
+Run as a program it is the relay. A connection's first byte tells what it is: a reader, a writer,
+both at once (it gets its own bytes back) or a late reader, which is sent as many bytes as it asks
+for out of the relay's memory.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
@@ -26,7 +27,10 @@ READER, WRITER, BOTH, LATE = b"r", b"w", b"b", b"l"
 
 
 class StreamLink(Link):
-    """A blocking socket in a thread: there is nothing faster in plain Python. Bytes are counted, and nothing else."""
+    """A blocking socket in a thread: there is nothing faster in plain Python.
+
+    Bytes are counted, and nothing else.
+    """
 
     def __init__(self, job: Job, stream: socket.socket) -> None:
         self._job = job
@@ -52,7 +56,9 @@ class StreamLink(Link):
     async def stream(self, payload: bytes, messages: int) -> None:
         if self._job.role == "publisher":  # what a late reader is sent need not be published
             self._socket.sendall(WRITER)
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._stream, len(payload) * messages)
+            await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._stream, len(payload) * messages
+            )
 
     def _stream(self, size: int) -> None:
         send_zeros(self._socket, size)
@@ -99,7 +105,9 @@ class EchoLink(Link, asyncio.Protocol):
 
 
 class LimitPeer(Peer):
-    """Not a broker: what is left of one if everything is taken away but the bytes and the processes."""
+    """Not a broker: what is left of one if everything is taken away but the bytes and the
+    processes.
+    """
 
     label = "bare relay"
     keeps = "nothing is kept"
@@ -118,7 +126,9 @@ class LimitPeer(Peer):
     async def link(self, job: Job) -> AsyncIterator[Link]:
         if job.role in ("acknowledged", "roundtrip"):
             loop = asyncio.get_running_loop()
-            transport, link = await loop.create_connection(lambda: EchoLink(job), "127.0.0.1", job.port)
+            transport, link = await loop.create_connection(
+                lambda: EchoLink(job), "127.0.0.1", job.port
+            )
             yield link
             transport.close()
         else:
@@ -138,7 +148,10 @@ def relay(port: int) -> None:
     """Move what the writers send to every reader, for ever."""
     readers: list[socket.socket] = []
     buffer = memoryview(bytearray(READ))
-    with socket.create_server(("127.0.0.1", port)) as listener, selectors.DefaultSelector() as selector:
+    with (
+        socket.create_server(("127.0.0.1", port)) as listener,
+        selectors.DefaultSelector() as selector,
+    ):
         selector.register(listener, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
@@ -153,7 +166,9 @@ def relay(port: int) -> None:
                     source.close()
 
 
-def greet(stream: socket.socket, readers: list[socket.socket], selector: selectors.BaseSelector) -> None:
+def greet(
+    stream: socket.socket, readers: list[socket.socket], selector: selectors.BaseSelector
+) -> None:
     """Let a connection be what it says it is."""
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     match stream.recv(1):

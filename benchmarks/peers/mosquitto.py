@@ -1,14 +1,16 @@
-"""Mosquitto with paho-mqtt on the event loop: QoS 0, and QoS 1 where an acknowledgement is asked for.
+"""Mosquitto with paho-mqtt on the event loop: QoS 0, and QoS 1 where an acknowledgement is asked
+for.
 
-paho's own loop is a thread; its documented hooks put it on an event loop instead, which avoids contention between
-threads for the interpreter, and makes many subscribers tasks, as with the other clients.
+paho's own loop is a thread; its documented hooks put it on an event loop instead, which avoids
+contention between threads for the interpreter, and makes many subscribers tasks, as with the other
+clients.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -45,14 +47,18 @@ class MosquittoLink(Link):
         client.max_queued_messages_set(0)
         client.on_socket_open = lambda _client, _data, sock: self._loop.add_reader(sock, self._read)
         client.on_socket_close = lambda _client, _data, sock: self._loop.remove_reader(sock)
-        client.on_socket_register_write = lambda _client, _data, sock: self._loop.add_writer(sock, self._write)
+        client.on_socket_register_write = lambda _client, _data, sock: self._loop.add_writer(
+            sock, self._write
+        )
         client.on_socket_unregister_write = self._unregister
         client.on_connect = lambda *_: self._connected.set()
         client.on_subscribe = lambda *_: self._subscribed.set()
         client.on_publish = lambda _client, _data, number, *_: self._acknowledge(number)
 
     def _read(self) -> None:
-        """All that has come, up to a bound: by itself paho handles one packet a call, each a turn of the loop."""
+        """All that has come, up to a bound: by itself paho handles one packet a call, each a turn
+        of the loop.
+        """
         for _ in range(CHUNK):
             before = self._received
             self.client.loop_read()
@@ -121,6 +127,7 @@ class MosquittoPeer(Peer):
     tells_version = "-h"
     modules = ("paho.mqtt",)
     share = 0.05
+    scenarios = frozenset({*Peer.scenarios, "calls", "script"})
 
     def missing(self) -> str:
         with suppress(ModuleNotFoundError):  # find_spec raises where the parent package is missing
@@ -140,6 +147,24 @@ class MosquittoPeer(Peer):
             yield link
         finally:
             link.client.disconnect()
+
+    @contextmanager
+    def caller(self, job: Job) -> Iterator[Callable[[bytes], object]]:
+        paho = import_module("paho.mqtt.client")
+        client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+        client.connect("127.0.0.1", job.port, keepalive=600)
+        client.loop_start()
+        try:
+            yield lambda payload: client.publish(job.topic, payload, qos=1).wait_for_publish()
+        finally:
+            client.disconnect()
+            client.loop_stop()
+
+    def script(self, job: Job) -> str:
+        return f"""
+from paho.mqtt import publish
+publish.single({job.topic!r}, b"message", qos=1, port={job.port})
+"""
 
 
 PEER = MosquittoPeer()

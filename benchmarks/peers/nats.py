@@ -1,4 +1,7 @@
-"""NATS with nats-py: core publish, flushed per thousand. `jetstream` stores and acknowledges messages."""
+"""NATS with nats-py: core publish, flushed per thousand.
+
+`jetstream` stores and acknowledges messages.
+"""
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
@@ -10,7 +13,9 @@ from typing import Any
 
 from benchmarks.peers.peer import CHUNK, Job, Link, Peer, Receipt
 
-CHUNK_BYTES = 4 * 1024 * 1024  # large messages are flushed more often, or they would pile up in the client
+CHUNK_BYTES = (
+    4 * 1024 * 1024
+)  # large messages are flushed more often, or they would pile up in the client
 CONFIG = """
 listen: "127.0.0.1:{port}"
 max_pending: 2GB       # a slow reader is not thrown out
@@ -33,7 +38,9 @@ class NatsLink(Link):
         async def callback(message: Any) -> None:
             take(message.data)
 
-        await self._client.subscribe(self._topic, cb=callback, pending_msgs_limit=-1, pending_bytes_limit=-1)
+        await self._client.subscribe(
+            self._topic, cb=callback, pending_msgs_limit=-1, pending_bytes_limit=-1
+        )
         await self._client.flush()
 
     async def stream(self, payload: bytes, messages: int) -> None:
@@ -67,7 +74,9 @@ class NatsPeer(Peer):
 
     @asynccontextmanager
     async def link(self, job: Job) -> AsyncIterator[Link]:
-        client = await import_module("nats").connect(f"nats://127.0.0.1:{job.port}", allow_reconnect=False)
+        client = await import_module("nats").connect(
+            f"nats://127.0.0.1:{job.port}", allow_reconnect=False
+        )
         try:
             yield self.link_class(job, client)
         finally:

@@ -1,6 +1,8 @@
-"""NATS with `nats bench`, its own measuring program in Go: the rate of a compiled client with the same server.
+"""NATS with `nats bench`, its own measuring program in Go: the rate of a compiled client with the
+same server.
 
-It is a reference, not a competitor, for it is not Python. How it counts is said in `benchmarks.nats_bench`.
+It is a reference, not a competitor, for it is not Python. How it counts is said in
+`benchmarks.nats_bench`.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py

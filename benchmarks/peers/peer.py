@@ -1,9 +1,12 @@
-"""The interface of a broker and its client, kept small so that each can be used in its own best way.
+"""The interface of a broker and its client, kept small so that each can be used in its own best
+way.
 
-A `Peer` knows how its server is started, a `Link` is one connection to it. The methods are as coarse as possible (a
-whole stream of messages, not one), so that no layer of ours lies between a client and its idioms.
+A `Peer` knows how its server is started, a `Link` is one connection to it. The methods are as
+coarse as possible (a whole stream of messages, not one), so that no layer of ours lies between a
+client and its idioms.
 
-The clients are imported by name, when a link is made: none of them needs to be installed, not even to check types.
+The clients are imported by name, when a link is made: none of them needs to be installed, not even
+to check types.
 """
 
 import asyncio
@@ -14,14 +17,16 @@ import re
 import shutil
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.obtain import Unobtainable
 
-CHUNK = 1000  # messages of one pipeline, or between two flushes: the size at which all of them are fast
+CHUNK = (
+    1000  # messages of one pipeline, or between two flushes: the size at which all of them are fast
+)
 BYTES = 256 * 1024 * 1024  # of payloads delivered in a run at most
 
 
@@ -46,10 +51,11 @@ class Job:
         keys: how many zipf-distributed keys the messages have; 0: they have none.
         keep_first: whether the topic keeps only the first message of a key.
         deadline: seconds after which what has not arrived is counted as lost.
-        axis: what grows, of `benchmarks.growth`, is stored, of `benchmarks.memory`, or starts, of `benchmarks.startup`.
+        axis: what grows, of `benchmarks.growth`, is stored, of `benchmarks.memory`, or starts, of
+            `benchmarks.startup`.
         points: how far it grows.
         servers: port and process id of one server a point.
-        rounds: how often the points take turns in one run.
+        rounds: how often the points take turns in one run, or how often a program is run.
     """
 
     role: str
@@ -104,19 +110,27 @@ class Link(ABC):
         """Returns when everything published from now on will be delivered."""
 
     async def receive(self, receipt: Receipt) -> None:
-        """Give each message to the receipt, until it is done. Clients that call back have nothing to do here."""
+        """Give each message to the receipt, until it is done.
+
+        Clients that call back have nothing to do here.
+        """
         await receipt.done.wait()
 
     @abstractmethod
     async def stream(self, payload: bytes, messages: int) -> None:
-        """Publish many messages as fast as this client can, in the way that its documentation recommends."""
+        """Publish many messages as fast as this client can, in the way that its documentation
+        recommends.
+        """
 
     async def send(self, payloads: Sequence[bytes]) -> None:
         """Publish these few now, for they are due; does not wait for the server."""
         raise NotImplementedError
 
     async def publish(self, payload: bytes) -> None:
-        """Publish one message and wait until the server has acknowledged it. Many tasks call this at once."""
+        """Publish one message and wait until the server has acknowledged it.
+
+        Many tasks call this at once.
+        """
         raise NotImplementedError
 
 
@@ -130,11 +144,14 @@ class Peer(ABC):
         program: the server's program, for those who must install it; "" if it comes with Python.
         modules: what must be importable.
         tells_version: the argument with which the program prints its version.
-        share: of the messages of a scenario, so that a run of each peer lasts about as long; rates stay comparable.
-        lasting: whether one server serves all measurements, because starting it takes seconds. It is paused (SIGSTOP)
-            while others have their turn.
-        warms_up: whether each cell begins with an uncounted run, for a server with a just-in-time compiler.
-        own_role: the role of `benchmarks.roles` that measures it, if it has no link; "" if it has one.
+        share: of the messages of a scenario, so that a run of each peer lasts about as long; rates
+            stay comparable.
+        lasting: whether one server serves all measurements, because starting it takes seconds. It
+            is paused (SIGSTOP) while others have their turn.
+        warms_up: whether each cell begins with an uncounted run, for a server with a just-in-time
+            compiler.
+        own_role: the role of `benchmarks.roles` that measures it, if it has no link; "" if it has
+            one.
         has_server: whether there is one at all.
         is_limit: whether it is not a broker, but a limit to measure brokers by.
         scenarios: those it can take part in.
@@ -152,12 +169,20 @@ class Peer(ABC):
     own_role = ""
     has_server = True
     is_limit = False
-    scenarios: frozenset[str] = frozenset({"throughput", "acknowledged", "roundtrip", "fanout", "fanin"})
+    scenarios: frozenset[str] = frozenset(
+        {"throughput", "acknowledged", "roundtrip", "fanout", "fanin"}
+    )
 
     def missing(self) -> str:
         """What must be installed before this peer can be measured; "" if nothing is missing."""
-        lacks = [f"the program {self.program}"] if self.program and not executable(self.program) else []
-        lacks += [f"the Python package {name}" for name in self.modules if importlib.util.find_spec(name) is None]
+        lacks = (
+            [f"the program {self.program}"] if self.program and not executable(self.program) else []
+        )
+        lacks += [
+            f"the Python package {name}"
+            for name in self.modules
+            if importlib.util.find_spec(name) is None
+        ]
         return " and ".join(lacks)
 
     def fetch(self) -> None:  # noqa: B027 - most peers have nothing to fetch
@@ -179,7 +204,9 @@ class Peer(ABC):
         """Returns name and version of the server's program; "" if it comes with Python."""
         if not (path := executable(self.program) if self.program else None):
             return ""
-        printed = subprocess.run([path, self.tells_version], capture_output=True, text=True, check=False).stdout
+        printed = subprocess.run(
+            [path, self.tells_version], capture_output=True, text=True, check=False
+        ).stdout
         found = re.search(r"\d+(\.\d+)+", printed)
         return f"{self.program} {found[0] if found else 'of unknown version'}"
 
@@ -192,7 +219,9 @@ class Peer(ABC):
         return ", ".join(filter(None, [self.server_version(), *clients]))
 
     def messages(self, job: Job) -> int:
-        """How many of a job's messages this peer is given; none of them so many that a run has no end."""
+        """How many of a job's messages this peer is given; none of them so many that a run has no
+        end.
+        """
         return max(1, min(int(job.messages * self.share), BYTES // job.size // job.subscribers))
 
     def environment(self, directory: Path, port: int) -> dict[str, str]:
@@ -217,7 +246,24 @@ class Peer(ABC):
     def link(self, job: Job) -> AbstractAsyncContextManager[Link]:
         """A connection as long as the block lasts."""
 
+    def caller(self, job: Job) -> AbstractContextManager[Callable[[bytes], object]]:
+        """The client for programs without an event loop, as long as the block lasts.
+
+        What it returns publishes one message, and returns when the server has acknowledged it.
+        Several threads may call it at once.
+        """
+        raise NotImplementedError
+
+    def script(self, job: Job) -> str:
+        """Returns a program that connects, publishes one acknowledged message, and ends.
+
+        It is as short as the client's documentation has it.
+        """
+        raise NotImplementedError
+
 
 def executable(program: str) -> str | None:
     """Where a program is; Debian keeps servers in directories that are not on everybody's path."""
-    return shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"]))
+    return shutil.which(
+        program, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
+    )

@@ -1,4 +1,6 @@
-"""RabbitMQ with aio-pika: a fanout exchange, a queue per subscriber without acknowledgements, and confirms if asked."""
+"""RabbitMQ with aio-pika: a fanout exchange, a queue per subscriber without acknowledgements, and
+confirms if asked.
+"""
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
@@ -48,7 +50,10 @@ class RabbitmqLink(Link):
 
 
 class RabbitmqPeer(Peer):
-    """RabbitMQ with its own name service, so that none is left behind. It takes seconds to start."""
+    """RabbitMQ with its own name service, so that none is left behind.
+
+    It takes seconds to start.
+    """
 
     label = "RabbitMQ, aio-pika"
     keeps = "in memory (transient messages, exclusive queues)"
@@ -61,7 +66,9 @@ class RabbitmqPeer(Peer):
         return super().missing() or ("" if SERVER.exists() else f"the program {SERVER}")
 
     def server_version(self) -> str:
-        return f"rabbitmq-server {next(SERVER.parent.parent.glob('lib/rabbitmq_server-*')).name.partition('-')[2]}"
+        library = next(SERVER.parent.parent.glob("lib/rabbitmq_server-*"))
+        version = library.name.removeprefix("rabbitmq_server-")
+        return f"rabbitmq-server {version}"
 
     def environment(self, directory: Path, port: int) -> dict[str, str]:
         return {
@@ -75,7 +82,9 @@ class RabbitmqPeer(Peer):
             "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
             "RABBITMQ_LOG_BASE": str(directory),
             "RABBITMQ_DIST_PORT": str(port + 2),
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
+                "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}"
+            ),
         }
 
     def commands(self, directory: Path, port: int) -> list[list[str]]:
@@ -89,7 +98,9 @@ class RabbitmqPeer(Peer):
         connection = await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{job.port}/")
         async with connection:
             channel = await connection.channel(publisher_confirms=job.role == "acknowledged")
-            exchange = await channel.declare_exchange(job.topic, aio_pika.ExchangeType.FANOUT, auto_delete=False)
+            exchange = await channel.declare_exchange(
+                job.topic, aio_pika.ExchangeType.FANOUT, auto_delete=False
+            )
             if job.role == "acknowledged":  # what is confirmed shall also have been kept
                 queue = await channel.declare_queue(exclusive=True)
                 await queue.bind(exchange)

@@ -1,4 +1,6 @@
-"""Redis Streams with an append-only file that is synced once a second, the default of append-only files."""
+"""Redis Streams with an append-only file that is synced once a second, the default of append-only
+files.
+"""
 
 from benchmarks.peers.redis_pubsub import CONFIG
 from benchmarks.peers.redis_streams import RedisStreamsPeer

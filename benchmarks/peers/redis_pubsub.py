@@ -1,7 +1,7 @@
 """Redis publish/subscribe with redis-py and hiredis: PUBLISH in pipelines of a thousand.
 
-A stream of messages, and a reader that is alone in its process, use the blocking client: it is twice as fast as that
-of redis.asyncio, which is used where there are many tasks.
+A stream of messages, and a reader that is alone in its process, use the blocking client: it is
+twice as fast as that of redis.asyncio, which is used where there are many tasks.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
@@ -28,7 +28,7 @@ client-output-buffer-limit pubsub 0 0 0
 
 
 class RedisLink(Link):
-    """A blocking client and one of redis.asyncio; also what Redis Streams have in common with this."""
+    """A blocking client and one of redis.asyncio; Redis Streams share it."""
 
     def __init__(self, job: Job, blocking: Any, client: Any) -> None:
         self._topic = job.topic
@@ -103,7 +103,10 @@ class RedisPubsubPeer(Peer):
 
     @asynccontextmanager
     async def link(self, job: Job) -> AsyncIterator[Link]:
-        blocking_client, async_client = import_module("redis").Redis, import_module("redis.asyncio").Redis
+        blocking_client, async_client = (
+            import_module("redis").Redis,
+            import_module("redis.asyncio").Redis,
+        )
         with blocking_client(port=job.port, socket_timeout=job.deadline) as blocking:
             async with async_client(port=job.port) as client:
                 yield self.link_class(job, blocking, client)

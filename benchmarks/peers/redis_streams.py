@@ -5,9 +5,12 @@ The blocking and the asynchronous client are used as in `redis_pubsub`.
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
-from benchmarks.peers.peer import CHUNK, Receipt
+from benchmarks.peers.peer import CHUNK, Job, Receipt
 from benchmarks.peers.redis_pubsub import RedisLink, RedisPubsubPeer
 
 BLOCK_MS = 1000
@@ -25,12 +28,20 @@ class RedisStreamsLink(RedisLink):
     def _receive(self, receipt: Receipt) -> None:
         last: Any = "0"
         while receipt.count < receipt.expected:
-            last = self._take(self._blocking.xread({self._topic: last}, count=CHUNK, block=BLOCK_MS), last, receipt)
+            last = self._take(
+                self._blocking.xread({self._topic: last}, count=CHUNK, block=BLOCK_MS),
+                last,
+                receipt,
+            )
 
     async def _receive_async(self, receipt: Receipt) -> None:
         last: Any = "0"
         while receipt.count < receipt.expected:
-            last = self._take(await self._client.xread({self._topic: last}, count=CHUNK, block=BLOCK_MS), last, receipt)
+            last = self._take(
+                await self._client.xread({self._topic: last}, count=CHUNK, block=BLOCK_MS),
+                last,
+                receipt,
+            )
 
     def _take(self, answer: Any, last: Any, receipt: Receipt) -> Any:
         """Take what came; after which entry to read on."""
@@ -48,9 +59,27 @@ class RedisStreamsPeer(RedisPubsubPeer):
 
     label = "Redis Streams, redis-py + hiredis"
     keeps = "in memory (no snapshots, no append-only file)"
-    batching = "XADD in pipelines of 1000 messages or 4 MiB, XREAD of 1000; awaited publishes one by one"
-    scenarios = frozenset({*RedisPubsubPeer.scenarios, "acknowledged", "replay"})
+    batching = (
+        "XADD in pipelines of 1000 messages or 4 MiB, XREAD of 1000; awaited publishes one by one"
+    )
+    scenarios = frozenset({*RedisPubsubPeer.scenarios, "acknowledged", "calls", "script", "replay"})
     link_class = RedisStreamsLink
+
+    @contextmanager
+    def caller(self, job: Job) -> Iterator[Callable[[bytes], object]]:
+        with import_module("redis").Redis(port=job.port) as client:
+
+            def publish(payload: bytes) -> None:
+                client.xadd(job.topic, {"p": payload})
+
+            yield publish
+
+    def script(self, job: Job) -> str:
+        return f"""
+import redis
+with redis.Redis(port={job.port}) as client:
+    client.xadd({job.topic!r}, {{"p": b"message"}})
+"""
 
 
 PEER = RedisStreamsPeer()

@@ -5,23 +5,26 @@
 import importlib.metadata
 import random
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import zaichik
 from benchmarks.peers.peer import Job, Link, Peer, Receipt
+from zaichik import blocking
 
 CREDIT = 10_000
-MOST_TOPICS = 11_000  # `benchmarks.growth` creates 10,000 from one address, more than an address may by default
+# `benchmarks.growth` creates 10,000 from one address, more than an address may by default
+MOST_TOPICS = 11_000
 
 
 class ZaichikLink(Link):
     """A client; its producer is made with the first message.
 
-    The ring is made large enough for a whole run. Without that, a reader slower than the publisher would lag, as it
-    should, and the run would be one of lost messages.
+    The ring is made large enough for a whole run. Without that, a reader slower than the publisher
+    would lag, as it should, and the run would be one of lost messages.
     """
 
     def __init__(self, job: Job, client: zaichik.Client, stack: AsyncExitStack) -> None:
@@ -66,7 +69,9 @@ class ZaichikLink(Link):
     async def producer(self) -> zaichik.Producer:
         """The one producer of this link."""
         if self._producer is None:
-            self._producer = await self._stack.enter_async_context(self._client.producer(self._job.topic))
+            self._producer = await self._stack.enter_async_context(
+                self._client.producer(self._job.topic)
+            )
         return self._producer
 
     async def stream(self, payload: bytes, messages: int) -> None:
@@ -79,7 +84,9 @@ class ZaichikLink(Link):
                 await producer.send(payload)
         await producer.flush()
         if producer.stored + producer.compacted != messages:
-            raise RuntimeError(f"{producer.stored} stored + {producer.compacted} compacted, not {messages}")
+            raise RuntimeError(
+                f"{producer.stored} stored + {producer.compacted} compacted, not {messages}"
+            )
 
     async def send(self, payloads: Sequence[bytes]) -> None:
         producer = await self.producer()
@@ -95,9 +102,19 @@ class ZaichikPeer(Peer):
 
     label = "zaichik"
     keeps = "in memory, every message of the run"
-    batching = "producer: batches of 1000 messages or 256 KiB, 8 in flight, no linger time; credit of 10,000 messages"
+    batching = (
+        "producer: batches of 1000 messages or 256 KiB, 8 in flight, no linger time; "
+        "credit "
+        "of 10,000 messages"
+    )
     share = 1.0
-    scenarios = frozenset({*Peer.scenarios, "keepfirst", "replay", "growth", "tail", "memory", "burst", "startup"})
+    scenarios = frozenset(
+        {
+            *Peer.scenarios,
+            *("calls", "script", "keepfirst", "replay"),
+            *("growth", "tail", "memory", "burst", "startup"),
+        }
+    )
     link_class: type[ZaichikLink] = ZaichikLink
 
     def server_version(self) -> str:
@@ -114,9 +131,23 @@ class ZaichikPeer(Peer):
             await link.create()
             yield link
 
+    @contextmanager
+    def caller(self, job: Job) -> Iterator[Callable[[bytes], object]]:
+        with blocking.connect(port=job.port) as client:
+            yield partial(client.publish, job.topic)
+
+    def script(self, job: Job) -> str:
+        return f"""
+from zaichik import blocking
+with blocking.connect(port={job.port}) as client:
+    client.publish({job.topic!r}, b"message")
+"""
+
 
 def zipf_keys(keys: int, messages: int) -> list[bytes]:
-    """The same keys for everybody who asks: the first one is twice as frequent as the second, and so on."""
+    """The same keys for everybody who asks: the first one is twice as frequent as the second, and
+    so on.
+    """
     names = [b"key-%d" % number for number in range(keys)]
     weights = [1 / (rank + 1) for rank in range(keys)]
     return random.Random(0).choices(names, weights, k=messages)  # noqa: S311 - a workload, no secret

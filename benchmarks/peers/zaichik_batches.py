@@ -1,4 +1,6 @@
-"""zaichik with batches on both sides: made by the program, like a pipeline of Redis, and read in pieces."""
+"""zaichik with batches on both sides: made by the program, like a pipeline of Redis, and read in
+pieces.
+"""
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
@@ -39,7 +41,9 @@ class ZaichikBatchesPeer(ZaichikPeer):
     """The same broker, another way to publish and to read."""
 
     label = "zaichik, publish_batch() and pieces()"
-    batching = f"publish_batch of {CHUNK} messages or 256 KiB, {IN_FLIGHT} in flight; read with pieces()"
+    batching = (
+        f"publish_batch of {CHUNK} messages or 256 KiB, {IN_FLIGHT} in flight; read with pieces()"
+    )
     scenarios = frozenset({"throughput"})
     link_class = ZaichikBatchesLink
 

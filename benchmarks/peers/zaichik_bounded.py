@@ -1,4 +1,6 @@
-"""zaichik with a bounded ring that loses nothing: the producer waits for a reader that is a ring behind (RET-9)."""
+"""zaichik with a bounded ring that loses nothing: the producer waits for a reader that is a ring
+behind (RET-9).
+"""
 
 from typing import Any
 
@@ -12,7 +14,9 @@ class ZaichikBoundedLink(ZaichikLink):
     """As `ZaichikLink`, with a topic of another kind."""
 
     def settings(self) -> dict[str, Any]:
-        """Returns the settings of a ring of the default size that refuses messages rather than evicts needed ones."""
+        """Returns the settings of a ring of the default size that refuses messages rather than
+        evicts needed ones.
+        """
         return {"capacity": RING_MESSAGES, "max_bytes": RING_BYTES, "overflow": "reject"}
 
 

@@ -30,7 +30,10 @@ class ZaichikCallsPeer(ZaichikPeer):
     """The same broker, another way to publish."""
 
     label = f"zaichik, {TASKS} tasks of publish()"
-    batching = f"{TASKS} tasks that each await publish(): calls of one turn of the event loop share a batch"
+    batching = (
+        f"{TASKS} tasks that each await publish(): calls of one turn of the event loop "
+        "share a batch"
+    )
     share = 0.05
     scenarios = frozenset({"throughput"})
     link_class = ZaichikCallsLink

@@ -11,7 +11,9 @@ from benchmarks.peers.zaichik import ZaichikPeer
 
 
 class Compiled(ZaichikPeer):
-    """Makes a peer's server and clients import the compiled packages instead of those in the working folder."""
+    """Makes a peer's server and clients import the compiled packages instead of those in the
+    working folder.
+    """
 
     scenarios = Peer.scenarios
 
@@ -33,6 +35,7 @@ class ZaichikCompiledPeer(Compiled):
     """The same broker and client, compiled."""
 
     label = COMPILED
+    scenarios = frozenset({*Peer.scenarios, "calls", "script"})
 
 
 PEER = ZaichikCompiledPeer()

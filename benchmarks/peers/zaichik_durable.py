@@ -13,10 +13,15 @@ SMALL_RING = 1000
 
 
 class ZaichikDurableLink(ZaichikLink):
-    """As `ZaichikLink`, with a durable topic. A job's axis says where a late reader finds the messages."""
+    """As `ZaichikLink`, with a durable topic.
+
+    A job's axis says where a late reader finds the messages.
+    """
 
     def settings(self) -> dict[str, Any]:
-        """Returns those of a topic as it comes, except that a replay has a ring for all messages, or for very few."""
+        """Returns those of a topic as it comes, except that a replay has a ring for all messages,
+        or for very few.
+        """
         ring = {} if self._job.role != "replay" else super().settings()
         return {"durable": True, **({"capacity": SMALL_RING} if self._job.axis == COLD else ring)}
 

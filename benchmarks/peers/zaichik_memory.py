@@ -8,7 +8,9 @@ NOTHING = "nothing"
 
 
 class ZaichikMemoryLink(ZaichikLink):
-    """As `ZaichikLink`, with the ring that a topic has by default: nobody reads what is published here."""
+    """As `ZaichikLink`, with the ring that a topic has by default: nobody reads what is published
+    here.
+    """
 
     def settings(self) -> dict[str, Any]:
         """Returns no settings beside those of every benchmark."""

@@ -1,4 +1,6 @@
-"""zaichik on a disk that takes a second for each write: clients that only use memory topics should not notice."""
+"""zaichik on a disk that takes a second for each write: clients that only use memory topics should
+not notice.
+"""
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
@@ -36,7 +38,9 @@ class ZaichikSlowDiskPeer(ZaichikDurablePeer):
 
     def commands(self, directory: Path, port: int) -> list[list[str]]:
         folder = str(directory / "topics")
-        return [[sys.executable, "-m", "benchmarks.slow_disk", str(port), folder, str(self.seconds)]]
+        return [
+            [sys.executable, "-m", "benchmarks.slow_disk", str(port), folder, str(self.seconds)]
+        ]
 
 
 PEER = ZaichikSlowDiskPeer()

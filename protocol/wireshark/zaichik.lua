@@ -1,4 +1,4 @@
--- zaichik's wire protocol, for Wireshark and tshark. How to use it: docs/wireshark.md.
+-- zaichik's wire protocol, for Wireshark and tshark. How to use it: docs/understand/wireshark.md.
 --
 -- The tables between the marks come from the protocol's declaration; `make docs` renews them, and a test keeps them
 -- current. The rest is written by hand: how each kind of field is read, how a frame is shown, and how frames are found
@@ -30,7 +30,7 @@ local NAMES = {
     [68] = "TOO_MANY_TOPICS", [69] = "TOO_MANY_SUBSCRIPTIONS", [70] = "NO_SUCH_SUBSCRIPTION", [71] = "NOT_IN_FLIGHT",
     [72] = "OFFSET_AHEAD", [73] = "EPOCH_CHANGED", [74] = "FORBIDDEN", [75] = "MESSAGE_TOO_LARGE",
     [76] = "BATCH_TOO_LARGE", [77] = "TOPIC_FULL", [78] = "SEQUENCE_GAP", [79] = "PRODUCER_UNKNOWN", [80] = "NO_MEMORY",
-    [81] = "NOT_EMPTY", [82] = "TAKEN_OVER", [83] = "STORAGE_FULL", [84] = "DAMAGED",
+    [81] = "NOT_EMPTY", [82] = "TAKEN_OVER", [83] = "STORAGE_FULL", [84] = "DAMAGED", [85] = "TABLE_FULL",
   },
   EndCode = {
     [1] = "UNTIL", [2] = "TAKEN_OVER", [3] = "FORBIDDEN", [4] = "DELETED", [5] = "DAMAGED",
@@ -40,7 +40,8 @@ local NAMES = {
   },
   Setting = {
     [1] = "RETENTION_TTL_MS", [2] = "COMPACTION_WINDOW_MS", [3] = "CAPACITY", [4] = "MAX_BYTES", [5] = "MAX_KEYS",
-    [6] = "JOURNAL_BYTES", [7] = "OVERFLOW", [8] = "DURABLE", [9] = "LOG_BYTES", [10] = "SEGMENT_BYTES",
+    [6] = "JOURNAL_BYTES", [7] = "OVERFLOW", [8] = "DURABLE", [9] = "LOG_BYTES", [10] = "SEGMENT_BYTES", [11] = "TABLE",
+    [12] = "TOMBSTONES_MS",
   },
   Type = {
     [1] = "Hello", [2] = "CreateTopic", [3] = "Publish", [4] = "Subscribe", [5] = "Unsubscribe", [6] = "Commit",
@@ -48,7 +49,7 @@ local NAMES = {
     [13] = "AdvanceClock", [129] = "Welcome", [130] = "TopicCreated", [131] = "Published", [132] = "Subscribed",
     [133] = "Unsubscribed", [134] = "Committed", [135] = "Pong", [136] = "Closed", [137] = "Described",
     [138] = "Deleted", [139] = "Disconnected", [140] = "Explained", [141] = "ClockAdvanced", [255] = "Error",
-    [64] = "Messages", [65] = "Lagged", [66] = "SubscriptionEnded", [67] = "GoAway",
+    [64] = "Messages", [65] = "Lagged", [66] = "SubscriptionEnded", [67] = "GoAway", [68] = "DeletionsMissed",
   },
 }
 
@@ -75,7 +76,7 @@ local FRAMES = {
     },
   },
   [0x03] = {
-    name = "Publish", role = "request", flags = {},
+    name = "Publish", role = "request", flags = { { "tombstones", 1 } },
     body = {
       { "producer", "u64", "zaichik.producer", "0: this batch is not numbered" },
       { "sequence", "u64", "zaichik.sequence", "the batch's number, counted by the producer; 0 with producer 0" },
@@ -200,7 +201,7 @@ local FRAMES = {
     },
   },
   [0x84] = {
-    name = "Subscribed", role = "reply", flags = { { "named", 1 }, { "resumed", 2 } },
+    name = "Subscribed", role = "reply", flags = { { "named", 1 }, { "resumed", 2 }, { "table", 4 } },
     body = {
       { "epoch", "u64", "zaichik.epoch", "the topic's identity" },
       { "start", "u64", "zaichik.subscribed.start", "the next offset to be delivered, if it is still there" },
@@ -293,6 +294,12 @@ local FRAMES = {
     body = {
       { "code", "u16", "zaichik.goaway.code", "why", NAMES.GoAwayCode },
       { "text", "str", "zaichik.text", "the same in words" },
+    },
+  },
+  [0x44] = {
+    name = "DeletionsMissed", role = "event", flags = {},
+    body = {
+      { "below", "u64", "zaichik.below", "the tombstones that are gone have offsets below this one" },
     },
   },
 }
@@ -697,6 +704,8 @@ local function show_next(data, pinfo, tree, connection, from)
     return data:len(), "[too large to be a Hello]"
   end
   pinfo.desegment_len = size - data:len()
+  -- Bytes that only complete the length would be put together first, and then not asked for the rest.
+  if data:len() < LENGTH_SIZE then pinfo.desegment_len = DESEGMENT_ONE_MORE_SEGMENT end
   return 0
 end
 

@@ -1,13 +1,29 @@
 """zaichik's wire protocol: frames, batches, errors, and a codec that knows no sockets.
 
-Reading order: `frames` (what can be said, and how it is laid out), `layout` (the types of fields), `codec` (from one
-to the other), `batch` (how messages are carried), `errors` (what can go wrong), `hot` (the codec's fast twins).
-The normative text is `protocol/README.md`.
+Reading order: `frames` (what can be said, and how it is laid out), `layout` (the types of fields),
+`batch` (how messages are carried), `errors` (what can go wrong), `derived` (what writes and reads
+each frame), `codec` (a stream of them), `declaration` (the same in construct: the reference). The
+normative text is `protocol/README.md`.
 """
 
 from zaichik_protocol.batch import Batch
-from zaichik_protocol.codec import HELLO_MAX_FRAME, NEED_DATA, FrameDecoder, NeedData, encode, encode_pieces
-from zaichik_protocol.errors import EndCode, ErrorCode, GoAwayCode, ProtocolError, Refused, Unencodable
+from zaichik_protocol.codec import (
+    HELLO_MAX_FRAME,
+    NEED_DATA,
+    REPLY_MAX_FRAME,
+    FrameDecoder,
+    NeedData,
+    encode,
+    encode_pieces,
+)
+from zaichik_protocol.errors import (
+    EndCode,
+    ErrorCode,
+    GoAwayCode,
+    ProtocolError,
+    Refused,
+    Unencodable,
+)
 from zaichik_protocol.frames import (
     DEFAULT_PORT,
     DURABLE,
@@ -18,7 +34,9 @@ from zaichik_protocol.frames import (
     PROTOCOL_VERSION,
     REPLIES,
     REQUESTS,
+    TABLES,
     AdvanceClock,
+    Auth,
     ClockAdvanced,
     Close,
     Closed,
@@ -27,6 +45,7 @@ from zaichik_protocol.frames import (
     CreateTopic,
     Delete,
     Deleted,
+    DeletionsMissed,
     Describe,
     Described,
     Disconnect,
@@ -57,14 +76,66 @@ from zaichik_protocol.frames import (
 )
 
 __all__ = [
-    "DEFAULT_PORT", "DURABLE",
-    "EVENTS", "FOREVER", "HEARTBEAT", "HELLO_MAX_FRAME", "NEED_DATA", "OWNER", "PROTOCOL_VERSION", "REPLIES",
+    "DEFAULT_PORT",
+    "DURABLE",
+    "EVENTS",
+    "FOREVER",
+    "HEARTBEAT",
+    "HELLO_MAX_FRAME",
+    "NEED_DATA",
+    "OWNER",
+    "PROTOCOL_VERSION",
+    "REPLIES",
+    "REPLY_MAX_FRAME",
     "REQUESTS",
-    "AdvanceClock", "Batch", "ClockAdvanced",
-    "Close", "Closed", "Commit", "Committed", "CreateTopic", "Delete", "Deleted", "Describe", "Described",
-    "Disconnect", "Disconnected", "EndCode", "Error", "ErrorCode", "Explain", "Explained", "Frame", "FrameDecoder",
-    "GoAway", "GoAwayCode", "Hello", "Kind", "Lagged", "Messages", "NeedData", "Overflow", "Ping", "Pong",
-    "ProtocolError", "Publish",
-    "Published", "Refused", "Setting", "Start", "Subscribe", "Subscribed", "SubscriptionEnded", "TopicCreated",
-    "Unencodable", "Unsubscribe", "Unsubscribed", "Welcome", "encode", "encode_pieces",
-]  # fmt: skip
+    "TABLES",
+    "AdvanceClock",
+    "Auth",
+    "Batch",
+    "ClockAdvanced",
+    "Close",
+    "Closed",
+    "Commit",
+    "Committed",
+    "CreateTopic",
+    "Delete",
+    "Deleted",
+    "DeletionsMissed",
+    "Describe",
+    "Described",
+    "Disconnect",
+    "Disconnected",
+    "EndCode",
+    "Error",
+    "ErrorCode",
+    "Explain",
+    "Explained",
+    "Frame",
+    "FrameDecoder",
+    "GoAway",
+    "GoAwayCode",
+    "Hello",
+    "Kind",
+    "Lagged",
+    "Messages",
+    "NeedData",
+    "Overflow",
+    "Ping",
+    "Pong",
+    "ProtocolError",
+    "Publish",
+    "Published",
+    "Refused",
+    "Setting",
+    "Start",
+    "Subscribe",
+    "Subscribed",
+    "SubscriptionEnded",
+    "TopicCreated",
+    "Unencodable",
+    "Unsubscribe",
+    "Unsubscribed",
+    "Welcome",
+    "encode",
+    "encode_pieces",
+]

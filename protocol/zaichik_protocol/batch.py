@@ -1,11 +1,12 @@
 """A batch of messages, as two Arrow binary columns: keys and payloads.
 
-A column of n byte strings is n + 1 offsets followed by all the bytes, end to end. String i lies between
-offset i and offset i + 1. That shape is why a batch can be checked, cut and read without touching individual
-messages: checking is two passes over integers, cutting is two slices, and Arrow (so Spark, too) takes the
-columns as they are.
+A column of n byte strings is n + 1 offsets followed by all the bytes, end to end. String i lies
+between offset i and offset i + 1. That shape is why a batch can be checked, cut and read without
+touching individual messages: checking is two passes over integers, cutting is two slices, and Arrow
+(so Spark, too) takes the columns as they are.
 
-    count u32 | key offsets i32[count + 1] | payload offsets i32[count + 1] | key bytes | payload bytes
+    count u32 | key offsets i32[count + 1] | payload offsets i32[count + 1]
+    | key bytes | payload bytes
 
 A `Batch` holds those very bytes and nothing else: what one client sent is what the ring stores and
 what every subscriber is sent. An empty key means that the message has no key.
@@ -20,6 +21,8 @@ from typing import Self
 
 _COUNT = Struct("<I")
 _OFFSET = Struct("<i")
+_ONE = Struct("<4i")  # the offsets of a batch of one message
+_WHOLE_ONE = Struct("<I4i")  # its count as well
 _OFFSET_SIZE = _OFFSET.size
 
 
@@ -46,10 +49,19 @@ class Batch:
         """The batch of two columns of equal length, message i being `keys[i]` and `payloads[i]`."""
         count = len(payloads)
         if count == 0 or len(keys) != count:
-            raise ValueError(f"a batch needs one key per payload and at least one of each, not {len(keys)} and {count}")
+            raise ValueError(
+                f"a batch needs one key per payload and at least one of each, not {len(keys)} and "
+                f"{count}"
+            )
+        if count == 1:
+            key, payload = keys[0], payloads[0]
+            return cls(_WHOLE_ONE.pack(1, 0, len(key), 0, len(payload)) + key + payload, 1)
         key_bytes = b"".join(keys)
         key_offsets = _offsets(keys) if key_bytes else bytes((count + 1) * _OFFSET_SIZE)
-        return cls(b"".join((_COUNT.pack(count), key_offsets, _offsets(payloads), key_bytes, *payloads)), count)
+        return cls(
+            b"".join((_COUNT.pack(count), key_offsets, _offsets(payloads), key_bytes, *payloads)),
+            count,
+        )
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
@@ -63,16 +75,31 @@ class Batch:
         count: int = _COUNT.unpack_from(data)[0]
         if count == 0:
             raise ValueError("a batch of no messages")
-        batch = cls(data, count)
-        if len(data) < batch._body_at:
-            raise ValueError(f"{count} messages need {batch._body_at} bytes of offsets, here are {len(data)}")
+        column = (count + 1) * _OFFSET_SIZE
+        body_at = _COUNT.size + 2 * column
+        if len(data) < body_at:
+            raise ValueError(
+                f"{count} messages need {body_at} bytes of offsets, here are {len(data)}"
+            )
+        size = len(data) - body_at
+
+        # Most programs publish one message at a time. If something is wrong with it, what follows
+        # finds out what.
+        if count == 1:
+            key_at, key_end, payload_at, payload_end = _ONE.unpack_from(data, _COUNT.size)
+            starts_right = key_at == 0 and payload_at == 0
+            if starts_right and key_end >= 0 and size - key_end == payload_end >= 0:
+                return cls(data, count)
+
+        offsets = f"<{count + 1}i"
+        keys = 0
         # Most batches have no keys, and one comparison of bytes shows it.
-        no_keys = data.startswith(bytes((count + 1) * _OFFSET_SIZE), _COUNT.size)
-        keys = 0 if no_keys else _checked_end("key", batch.key_offsets)
-        payloads = _checked_end("payload", batch.payload_offsets)
-        if keys + payloads != batch.size:
-            raise ValueError(f"offsets end at {keys} + {payloads} bytes, here are {batch.size}")
-        return batch
+        if not data.startswith(bytes(column), _COUNT.size):
+            keys = _checked_end("key", unpack_from(offsets, data, _COUNT.size))
+        payloads = _checked_end("payload", unpack_from(offsets, data, _COUNT.size + column))
+        if keys + payloads != size:
+            raise ValueError(f"offsets end at {keys} + {payloads} bytes, here are {size}")
+        return cls(data, count)
 
     @property
     def _body_at(self) -> int:
@@ -81,7 +108,7 @@ class Batch:
     @property
     def size(self) -> int:
         """Bytes of all keys and payloads together: what credit and size limits count."""
-        return len(self.data) - self._body_at
+        return len(self.data) - _COUNT.size - 2 * (self.count + 1) * _OFFSET_SIZE
 
     @property
     def key_size(self) -> int:
@@ -97,34 +124,51 @@ class Batch:
     @property
     def payload_offsets(self) -> tuple[int, ...]:
         """Offsets into the payload bytes, count + 1 of them."""
-        return unpack_from(f"<{self.count + 1}i", self.data, _COUNT.size + (self.count + 1) * _OFFSET_SIZE)
+        return unpack_from(
+            f"<{self.count + 1}i", self.data, _COUNT.size + (self.count + 1) * _OFFSET_SIZE
+        )
 
     def keys(self) -> list[bytes]:
         """Every message's key, b"" for those that have none."""
-        return list(self._column(self._body_at, self.key_offsets)) if self.key_size else [b""] * self.count
+        return (
+            list(self._column(self._body_at, self.key_offsets))
+            if self.key_size
+            else [b""] * self.count
+        )
 
     def payloads(self) -> list[bytes]:
         """Every message's payload."""
         return list(self.each_payload())
 
     def each_payload(self) -> Iterator[bytes]:
-        """The payloads one by one, each sliced only when it is asked for: kinder to the processor's caches."""
+        """Returns the payloads one by one.
+
+        Each is sliced only when it is asked for, which is kinder to the processor's caches.
+        """
         offsets = self.payload_offsets
         return self._column(len(self.data) - offsets[-1], offsets)
 
     def _column(self, start: int, offsets: tuple[int, ...]) -> Iterator[bytes]:
-        data = self.data[start : start + offsets[-1]]  # a copy, but slices of bytes cost a third of a view's
+        data = self.data[
+            start : start + offsets[-1]
+        ]  # a copy, but slices of bytes cost a third of a view's
         for begin, end in pairwise(offsets):
             yield data[begin:end]
 
     def up_to_payloads(self) -> bytes:
-        """The bytes before the first payload: a `Batch` made of them has the same `keys`, and no payloads."""
+        """Returns the bytes before the first payload.
+
+        A `Batch` made of them has the same `keys`, and no payloads.
+        """
         return self.data[: self._body_at + self.key_size]
 
     def fitting(self, start: int, stop: int, max_bytes: int) -> int:
-        """Returns the end of the longest run of messages from `start` on that fits that many bytes; at most `stop`.
+        """Returns the end of the longest run of messages from `start` on that fits that many bytes.
 
-        Found by bisection in the offsets, so a piece of a large batch costs no more than one of a small batch.
+        It is `stop` at most.
+
+        Found by bisection in the offsets, so a piece of a large batch costs no more than one of a
+        small batch.
         """
         limit = self._before(start) + max_bytes
         return start + bisect_right(range(start + 1, stop + 1), limit, key=self._before)
@@ -137,17 +181,25 @@ class Batch:
         return keys + payloads
 
     def cut(self, start: int, stop: int) -> "Batch":
-        """Messages `start` up to, not including, `stop` as a batch of their own (itself, if that is all of them)."""
+        """Returns messages `start` up to, not including, `stop` as a batch of their own.
+
+        If that is all of them, it is this batch itself.
+        """
         if (start, stop) == (0, self.count):
             return self
         if not 0 <= start < stop <= self.count:
             raise ValueError(f"cannot cut {start} to {stop} out of {self.count} messages")
-        row = f"<{stop - start + 1}i"  # the piece's offsets alone: a small piece of a large batch must be cheap
+        # the piece's offsets alone: a small piece of a large batch must be cheap
+        row = f"<{stop - start + 1}i"
         keys = unpack_from(row, self.data, _COUNT.size + start * _OFFSET_SIZE)
-        payloads = unpack_from(row, self.data, _COUNT.size + (self.count + 1 + start) * _OFFSET_SIZE)
+        payloads = unpack_from(
+            row, self.data, _COUNT.size + (self.count + 1 + start) * _OFFSET_SIZE
+        )
         keys_at = self._body_at
         payloads_at = keys_at + self.key_size
-        offsets = [offset - keys[0] for offset in keys] + [offset - payloads[0] for offset in payloads]
+        offsets = [offset - keys[0] for offset in keys] + [
+            offset - payloads[0] for offset in payloads
+        ]
         return Batch(
             pack(f"<I{len(offsets)}i", stop - start, *offsets)
             + self.data[keys_at + keys[0] : keys_at + keys[-1]]
@@ -162,7 +214,10 @@ class Batch:
 
 
 def _checked_end(name: str, offsets: tuple[int, ...]) -> int:
-    """Returns the last offset of a column, having checked that they begin at 0 and never decrease."""
+    """Returns the last offset of a column.
+
+    The offsets must begin at 0 and never decrease, which is checked.
+    """
     # Sorting sorted integers is one pass in C: the fastest way to ask whether they ever decrease.
     if offsets[0] != 0 or sorted(offsets) != list(offsets):
         raise ValueError(f"{name} offsets must begin at 0 and never decrease")
@@ -175,5 +230,8 @@ def _offsets(strings: Sequence[bytes]) -> bytes:
 
 
 def bitmap_size(stored: int, compacted: int) -> int:
-    """Returns the size of the bitmap of the messages that were compacted away, in bytes; 0 if none was."""
+    """Returns the bytes of the bitmap of messages that were compacted away.
+
+    0 if none was.
+    """
     return (stored + compacted + 7) // 8 if compacted else 0

@@ -1,7 +1,8 @@
 """Every error the wire knows, in one table, and the two exceptions that carry them.
 
-An error has a *code*. The code says whether the connection survives it (`fatal`) and whether the very same
-request may succeed later (`retryable`). Nobody has to remember which is which: the frame's flags repeat it.
+An error has a *code*. The code says whether the connection survives it (`fatal`) and whether the
+very same request may succeed later (`retryable`). Nobody has to remember which is which: the
+frame's flags repeat it.
 """
 
 from enum import IntEnum
@@ -11,7 +12,8 @@ from typing import Self
 class _Explained(IntEnum):
     """A number of the wire together with its meaning in words.
 
-    A code is looked up by its number alone, as in `ErrorCode(77)`; a number that the table lacks is a `ValueError`.
+    A code is looked up by its number alone, as in `ErrorCode(77)`; a number that the table lacks is
+    a `ValueError`.
     """
 
     meaning: str
@@ -31,8 +33,8 @@ RETRYABLE = True
 class ErrorCode(_Explained):
     """What can go wrong, as the `code` of an `Error` frame.
 
-    Codes below 64 are fatal: the broker sends the error, then closes. The others answer one request and the
-    connection goes on.
+    Codes below 64 are fatal: the broker sends the error, then closes. The others answer one request
+    and the connection goes on.
     """
 
     @property
@@ -40,10 +42,16 @@ class ErrorCode(_Explained):
         """Whether the connection ends with this error."""
         return self < 64
 
-    MALFORMED = 1, "the bytes are not a frame of this protocol: declared lengths do not add up to the frame"
+    MALFORMED = (
+        1,
+        "the bytes are not a frame of this protocol: declared lengths do not add up to the frame",
+    )
     FRAME_TOO_LARGE = 2, "a frame announces more bytes than the broker accepts"
     HELLO_REQUIRED = 3, "the first frame was not a Hello"
-    UNSUPPORTED_VERSION = 4, "no protocol version is known to both sides; the message names the broker's range"
+    UNSUPPORTED_VERSION = (
+        4,
+        "no protocol version is known to both sides; the message names the broker's range",
+    )
     HANDSHAKE_TIMEOUT = 5, "no complete Hello came in time", RETRYABLE
     FRAME_TIMEOUT = 6, "a frame was begun and not completed in time", RETRYABLE
     IDLE_TIMEOUT = 7, "a client that promised a heartbeat was silent for too long", RETRYABLE
@@ -57,22 +65,44 @@ class ErrorCode(_Explained):
     NO_SUCH_TOPIC = 66, "the topic does not exist, and this broker, or this request, creates none"
     TOPIC_EXISTS = 67, "the topic exists with other settings; the message lists the differences"
     TOO_MANY_TOPICS = 68, "the broker is at its limit of topics"
-    TOO_MANY_SUBSCRIPTIONS = 69, "the connection is at its limit of subscriptions, or the broker at its limit of names"
+    TOO_MANY_SUBSCRIPTIONS = (
+        69,
+        "the connection is at its limit of subscriptions, or the broker at its limit of names",
+    )
     NO_SUCH_SUBSCRIPTION = 70, "this connection has no subscription of that id"
     NOT_IN_FLIGHT = 71, "a commit beyond what has been delivered"
     OFFSET_AHEAD = 72, "a start beyond the end of the topic"
-    EPOCH_CHANGED = 73, "the topic is not the one that the epoch identifies: its offsets mean something else"
+    EPOCH_CHANGED = (
+        73,
+        "the topic is not the one that the epoch identifies: its offsets mean something else",
+    )
     FORBIDDEN = 74, "the user may not do this"
     MESSAGE_TOO_LARGE = 75, "one message has more bytes than the broker accepts"
-    BATCH_TOO_LARGE = 76, "the batch has more messages or bytes than the broker, or this topic's ring, accepts"
+    BATCH_TOO_LARGE = (
+        76,
+        "the batch has more messages or bytes than the broker, or this topic's ring, accepts",
+    )
     TOPIC_FULL = 77, "storing would drop what a reader still needs", RETRYABLE
     SEQUENCE_GAP = 78, "a producer's batch is missing before this one"
-    PRODUCER_UNKNOWN = 79, "the broker has forgotten this producer and cannot tell a retry from a new batch"
+    PRODUCER_UNKNOWN = (
+        79,
+        "the broker has forgotten this producer and cannot tell a retry from a new batch",
+    )
     NO_MEMORY = 80, "the broker has no room for what it would have to hold or remember", RETRYABLE
-    NOT_EMPTY = 81, "the topic holds messages, or has readers or named positions, and was to be deleted only if empty"
-    TAKEN_OVER = 82, "the name belongs to another owner by now, or to a later attempt of the same one"
+    NOT_EMPTY = (
+        81,
+        (
+            "the topic holds messages, or has readers or named positions, and was to be deleted "
+            "only if empty"
+        ),
+    )
+    TAKEN_OVER = (
+        82,
+        "the name belongs to another owner by now, or to a later attempt of the same one",
+    )
     STORAGE_FULL = 83, "the disk has no room; nothing was stored", RETRYABLE
     DAMAGED = 84, "what the disk has kept of the topic is damaged; the message says where"
+    TABLE_FULL = 85, "the table would hold more than it may; keys must be deleted first"
 
 
 class EndCode(_Explained):
@@ -113,16 +143,23 @@ class Refused(Exception):
         self.field = field
         self.request_id = self.request_type = 0
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default it would be made again from the message alone, which is not enough.
+        return type(self), (self.code, self.message, self.field), self.__dict__
+
 
 class Unencodable(ValueError):
-    """A frame with a value that does not fit its field. The message names the frame and what does not fit."""
+    """A frame with a value that does not fit its field.
+
+    The message names the frame and what does not fit.
+    """
 
 
 class ProtocolError(Refused):
     """Bytes from the peer that break the protocol.
 
-    If `code.fatal`, the stream is out of step and the connection must be closed. Otherwise the frame itself
-    was whole and has been taken from the buffer: answer it and go on.
+    If `code.fatal`, the stream is out of step and the connection must be closed. Otherwise the
+    frame itself was whole and has been taken from the buffer: answer it and go on.
 
     Args:
         code, message, field: as in `Refused`.
@@ -131,7 +168,13 @@ class ProtocolError(Refused):
     """
 
     def __init__(
-        self, code: ErrorCode, message: str, field: str = "", *, request_id: int = 0, request_type: int = 0
+        self,
+        code: ErrorCode,
+        message: str,
+        field: str = "",
+        *,
+        request_id: int = 0,
+        request_type: int = 0,
     ) -> None:
         super().__init__(code, message, field)
         self.request_id = request_id

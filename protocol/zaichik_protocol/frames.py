@@ -1,30 +1,29 @@
 """Every frame of the protocol, declared once: what can be said, and how it is laid out in bytes.
 
-A frame is a dataclass that is never changed. Each of its fields says how it is encoded and what it means;
-the order of the fields is their order on the wire. From this declaration follow the codec, the tables, drawings
-and hexdumps of `protocol/README.md`, and `zaichik dissect`. The same classes serve client and broker: what one
-encodes is equal to what the other decodes.
+A frame is a dataclass that is never changed. Each of its fields says how it is encoded and what it
+means; the order of the fields is their order on the wire. From this declaration follow the codec,
+the tables, drawings and hexdumps of `protocol/README.md`, and `zaichik dissect`. The same classes
+serve client and broker: what one encodes is equal to what the other decodes.
 
-The `id` every frame begins with is the request's in requests and replies, and the subscription's in events.
-Requests are numbered from 1, a reply is its request's number with the top bit set, events are numbered from
-0x40. Durations are milliseconds, times microseconds since 1970, sizes bytes.
+The `id` every frame begins with is the request's in requests and replies, and the subscription's in
+events. Requests are numbered from 1, a reply is its request's number with the top bit set, events
+are numbered from 0x40. Durations are milliseconds, times microseconds since 1970, sizes bytes.
 """
+
+# Not compiled: its classes are made by a decorator, out of a declaration.
 
 import dataclasses
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-from construct import Struct, Terminated
-
-from zaichik_protocol.batch import Batch
+from zaichik_protocol import layout
+from zaichik_protocol.batch import Batch, bitmap_size
 from zaichik_protocol.layout import (
     BATCH,
     DELTAS,
     I64,
     MAGIC,
-    OWNED_U32,
-    OWNED_U64,
     REST,
     SETTINGS,
     TEXT,
@@ -41,6 +40,7 @@ REPLY = 0x80
 HEARTBEAT = 1  # a bit of `features`: the client promises a byte every `idle_ms` / 3
 OWNER = 2  # another: a Subscribe may name its owner
 DURABLE = 4  # another: a Published says whether its batch is on a disk
+TABLES = 8  # another: holes of a table are not taken for lag, and DeletionsMissed is known
 
 
 class Setting(IntEnum):
@@ -56,13 +56,26 @@ class Setting(IntEnum):
     DURABLE = 8
     LOG_BYTES = 9
     SEGMENT_BYTES = 10
+    TABLE = 11
+    TOMBSTONES_MS = 12
 
 
 class Overflow(IntEnum):
-    """What a topic does when its ring is full and a reader has not got its oldest messages, as the setting's value."""
+    """What a topic does when its ring is full and a reader still needs its oldest messages.
+
+    These are the setting's values.
+    """
 
     EVICT = 0
     REJECT = 1
+
+
+class Auth(IntEnum):
+    """The kind of secret that a Hello has."""
+
+    NONE = 0
+    TOKEN = 1
+    PASSWORD = 2
 
 
 class Start(IntEnum):
@@ -90,9 +103,12 @@ class Kind(IntEnum):
 FrameClass = TypeVar("FrameClass", bound="Frame")
 
 
-def wire(kind: Any, meaning: str, **options: Any) -> Any:
-    """A field of the body: how it is encoded, and what it means."""
-    return dataclasses.field(metadata={"kind": kind, "meaning": meaning}, **options)
+def wire(kind: layout.FieldType, meaning: str, *, only: str = "", **options: Any) -> Any:
+    """A field of the body: how it is laid out, and what it means.
+
+    With `only`, it is there if that flag is set, and has its default otherwise.
+    """
+    return dataclasses.field(metadata={"kind": kind, "meaning": meaning, "only": only}, **options)
 
 
 def flag(bit: int, *, default: bool) -> Any:
@@ -102,7 +118,10 @@ def flag(bit: int, *, default: bool) -> Any:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(wire, flag))
 def _value(cls: type[FrameClass]) -> type[FrameClass]:
-    """A dataclass whose objects never change. Type checkers enforce it; doing so at run time would double the cost."""
+    """A dataclass whose objects never change.
+
+    Type checkers enforce it; doing so at run time would double the cost.
+    """
     return dataclasses.dataclass(slots=True, unsafe_hash=True)(cls)
 
 
@@ -113,15 +132,23 @@ class Frame:
     Attributes:
         TYPE: the number on the wire.
         FLAGS: the bits of the header's flags, by the attributes that stand for them.
-        BODY: how the other attributes are encoded in the body, in their order.
+        FIELDS: of the body, in their order.
         id: see above.
     """
 
     TYPE: ClassVar[int]
     FLAGS: ClassVar[dict[str, int]]
-    BODY: ClassVar[Struct]
+    FIELDS: ClassVar[tuple[layout.Field, ...]]
 
     id: int
+
+    def misfit(self) -> str:
+        """Returns the field that does not go with the others; "" if there is none.
+
+        It is asked of frames that have all their fields. One that is there only with a flag cannot
+        be set without it.
+        """
+        return ""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(wire, flag))
@@ -132,15 +159,18 @@ def frame(number: int) -> Callable[[type[FrameClass]], type[FrameClass]]:
         declared = _value(cls)
         fields = dataclasses.fields(declared)
         declared.TYPE = number
-        declared.FLAGS = {item.name: item.metadata["bit"] for item in fields if "bit" in item.metadata}
-        body = [item for item in fields if "kind" in item.metadata]
-        declared.BODY = Struct(*(it.name / it.metadata["kind"] * it.metadata["meaning"] for it in body), Terminated)
+        declared.FLAGS = {
+            item.name: item.metadata["bit"] for item in fields if "bit" in item.metadata
+        }
+        declared.FIELDS = tuple(
+            layout.Field(item.name, **item.metadata) for item in fields if "kind" in item.metadata
+        )
         return declared
 
     return declare
 
 
-# -- requests: client to broker ------------------------------------------------------------------------------
+# -- requests: client to broker ------------------------------------------------------------------
 
 
 @frame(1)
@@ -148,7 +178,9 @@ class Hello(Frame):
     """The first frame of every connection."""
 
     magic: bytes = wire(MAGIC, "the letters ZAIK", default=b"ZAIK", kw_only=True)
-    version_min: int = wire(U16, "oldest protocol version the client speaks", default=PROTOCOL_VERSION)
+    version_min: int = wire(
+        U16, "oldest protocol version the client speaks", default=PROTOCOL_VERSION
+    )
     version_max: int = wire(U16, "newest", default=PROTOCOL_VERSION)
     features: int = wire(U64, "bits of what it can do beyond the version", default=0)
     client: str = wire(TEXT, "its name, for the broker's log", default="")
@@ -172,9 +204,15 @@ class Publish(Frame):
     """Append a batch to a topic. With `producer` 0 it is not numbered, and not safe to retry."""
 
     producer: int = wire(U64, "0: this batch is not numbered", default=0, kw_only=True)
-    sequence: int = wire(U64, "the batch's number, counted by the producer; 0 with producer 0", default=0, kw_only=True)
+    sequence: int = wire(
+        U64,
+        "the batch's number, counted by the producer; 0 with producer 0",
+        default=0,
+        kw_only=True,
+    )
     topic: str = wire(TEXT, "where to; created if it does not exist")
     batch: Batch = wire(BATCH, "the messages: all the rest of the frame")
+    tombstones: bool = flag(1, default=False)
 
 
 @frame(4)
@@ -184,15 +222,29 @@ class Subscribe(Frame):
     topic: str = wire(TEXT, "what to read; created if it does not exist")
     name: str = wire(TEXT, "empty: anonymous, its position dies with the connection", default="")
     start: int = wire(U8, "0 earliest, 1 latest, 2 an offset, 3 a time", default=Start.EARLIEST)
-    value: int = wire(U64, "the offset, or the time in µs since 1970; 0 for earliest and latest", default=0)
+    value: int = wire(
+        U64, "the offset, or the time in µs since 1970; 0 for earliest and latest", default=0
+    )
     epoch: int = wire(U64, "the epoch the client believes in; 0: any", default=0)
-    until: int = wire(U64, "the subscription ends before this offset; all ones: never", default=FOREVER)
+    until: int = wire(
+        U64, "the subscription ends before this offset; all ones: never", default=FOREVER
+    )
     credit: int = wire(U32, "messages that may be in flight, at least 1", default=1)
     credit_bytes: int = wire(
         U32, "bytes of keys and payloads that may be in flight, at least 1", default=8 * 1024 * 1024
     )
-    owner: int = wire(OWNED_U64, "only with OWNED: which subscription asks, a random number, not 0", default=0)
-    attempt: int = wire(OWNED_U32, "only with OWNED: greater each time that owner asks for the name", default=0)
+    owner: int = wire(
+        U64,
+        "only with OWNED: which subscription asks, a random number, not 0",
+        only="owned",
+        default=0,
+    )
+    attempt: int = wire(
+        U32,
+        "only with OWNED: greater each time that owner asks for the name",
+        only="owned",
+        default=0,
+    )
     owned: bool = flag(1, default=False)
 
 
@@ -226,17 +278,25 @@ class Close(Frame):
 
 @frame(9)
 class Describe(Frame):
-    """Ask what the broker knows of itself, its topics, subscriptions or connections, a page at a time."""
+    """Ask for the state of the broker, its topics, subscriptions or connections.
+
+    The answer comes a page at a time.
+    """
 
     kind: int = wire(U8, "0 to 3: broker, topics, subscriptions, connections; 4 to 7: see below")
-    prefix: str = wire(TEXT, "only names that begin so; with kinds 5 to 7, the name of the topic", default="")
+    prefix: str = wire(
+        TEXT, "only names that begin so; with kinds 5 to 7, the name of the topic", default=""
+    )
     after: str = wire(TEXT, "only names after this one; empty: from the first", default="")
     limit: int = wire(U16, "names a page, at least 1", default=100)
 
 
 @frame(10)
 class Delete(Frame):
-    """Take away a topic with all that belongs to it; with `if_empty` only if it holds nothing and has no reader."""
+    """Take away a topic with all that belongs to it.
+
+    With `if_empty` only if it holds nothing and has no reader.
+    """
 
     topic: str = wire(TEXT, "its name")
     epoch: int = wire(U64, "the epoch it must have; 0: any", default=0)
@@ -255,7 +315,9 @@ class Explain(Frame):
     """Ask what became of one message: that at an offset, or one of a key."""
 
     topic: str = wire(TEXT, "its name")
-    subscription: str = wire(TEXT, "only for this one: its name, or CONNECTION.ID; empty: for each", default="")
+    subscription: str = wire(
+        TEXT, "only for this one: its name, or CONNECTION.ID; empty: for each", default=""
+    )
     offset: int = wire(U64, "which message, if `key` is empty", default=0)
     time: int = wire(U64, "with a key: the message nearest to this time; 0: the newest", default=0)
     key: bytes = wire(REST, "empty: the message at `offset`; else one of this key", default=b"")
@@ -268,7 +330,7 @@ class AdvanceClock(Frame):
     to_us: int = wire(U64, "µs since 1970, not less than the clock's time")
 
 
-# -- replies: broker to client -------------------------------------------------------------------------------
+# -- replies: broker to client -------------------------------------------------------------------
 
 
 @frame(REPLY | Hello.TYPE)
@@ -280,9 +342,13 @@ class Welcome(Frame):
     boot: int = wire(U64, "a random number that this run of the broker keeps; never 0")
     max_frame: int = wire(U32, "largest length field accepted from now on")
     max_batch: int = wire(U32, "most messages in one batch")
-    max_message: int = wire(U32, "most bytes of keys and payloads in one batch, and so in one message")
+    max_message: int = wire(
+        U32, "most bytes of keys and payloads in one batch, and so in one message"
+    )
     max_credit: int = wire(U32, "most messages a subscription may have in flight")
-    idle_ms: int = wire(U32, "silence after which a client that promised HEARTBEAT is closed; 0: never")
+    idle_ms: int = wire(
+        U32, "silence after which a client that promised HEARTBEAT is closed; 0: never"
+    )
     broker: str = wire(TEXT, "its name and version")
 
 
@@ -291,25 +357,42 @@ class TopicCreated(Frame):
     """The topic is there with these settings; `created` is 1 if this request made it."""
 
     created: int = wire(U8, "1 if this request made the topic, 0 if it was there")
-    epoch: int = wire(U64, "the topic's identity: µs since 1970 when it was made, or a little more; never 0")
-    settings: tuple[tuple[int, int], ...] = wire(SETTINGS, "all settings in force, in the order of their numbers")
+    epoch: int = wire(
+        U64, "the topic's identity: µs since 1970 when it was made, or a little more; never 0"
+    )
+    settings: tuple[tuple[int, int], ...] = wire(
+        SETTINGS, "all settings in force, in the order of their numbers"
+    )
 
 
 @frame(REPLY | Publish.TYPE)
 class Published(Frame):
     """The batch is readable: `stored` messages, from `first_offset` on.
 
-    Bit i of `dropped`, lowest bit of each byte first, is set if message i was compacted away; no bytes
-    if none was.
+    Bit i of `dropped`, lowest bit of each byte first, is set if message i was compacted away; no
+    bytes if none was.
     """
 
-    first_offset: int = wire(U64, "offset of the first message stored; the next one to come if none was")
+    first_offset: int = wire(
+        U64, "offset of the first message stored; the next one to come if none was"
+    )
     stored: int = wire(U32, "messages stored: they have consecutive offsets")
     compacted: int = wire(U32, "messages dropped because their key's window was open")
     subscribers: int = wire(U32, "subscriptions of the topic at that moment")
-    dropped: bytes = wire(REST, "if compacted > 0: a bit a message, lowest bit first, 1 if it was dropped", default=b"")
+    dropped: bytes = wire(
+        REST,
+        "if compacted > 0: a bit a message, lowest bit first, 1 if it was dropped",
+        default=b"",
+    )
     duplicate: bool = flag(1, default=False)
     durable: bool = flag(2, default=False)
+
+    def misfit(self) -> str:
+        """There are as many bits as messages, if any was dropped."""
+        if not self.compacted:
+            return "dropped" if self.dropped else ""
+        size = bitmap_size(self.stored, self.compacted)
+        return "" if len(self.dropped) == size else "dropped"
 
 
 @frame(REPLY | Subscribe.TYPE)
@@ -322,6 +405,7 @@ class Subscribed(Frame):
     committed: int = wire(U64, "everything below is settled")
     named: bool = flag(1, default=False)
     resumed: bool = flag(2, default=False)
+    table: bool = flag(4, default=False)
 
 
 @frame(REPLY | Unsubscribe.TYPE)
@@ -383,7 +467,9 @@ class Error(Frame):
     """The request with this id failed (or, with id 0, one that asked for no reply)."""
 
     code: int = wire(U16, "which error")
-    request_type: int = wire(U8, "the type of the request it answers; 0 if it was not read that far")
+    request_type: int = wire(
+        U8, "the type of the request it answers; 0 if it was not read that far"
+    )
     field: str = wire(TEXT, "the field at fault; empty if no single one is")
     retry_after_ms: int = wire(U32, "how long to wait before trying again; 0: not told")
     message: str = wire(TEXT, "cause and next step, for a person")
@@ -391,7 +477,7 @@ class Error(Frame):
     fatal: bool = flag(2, default=False)
 
 
-# -- events: broker to client, unasked -----------------------------------------------------------------------
+# -- events: broker to client, unasked -----------------------------------------------------------
 
 
 @frame(0x40)
@@ -404,16 +490,27 @@ class Messages(Frame):
     base: int = wire(U64, "offset of the first message")
     accepted_us: int = wire(I64, "when the broker accepted them: µs since 1970")
     deltas: tuple[int, ...] = wire(
-        DELTAS, "only with HOLES: a count u32 (the batch's), then as many u32", default=(), kw_only=True
+        DELTAS,
+        "only with HOLES: a count u32 (the batch's), then as many u32",
+        only="holes",
+        default=(),
+        kw_only=True,
     )
     batch: Batch = wire(BATCH, "the messages: all the rest of the frame")
     holes: bool = flag(1, default=False)
     redelivered: bool = flag(2, default=False)
 
+    def misfit(self) -> str:
+        """Each message has its delta."""
+        return "" if len(self.deltas) == self.batch.count else "deltas"
+
 
 @frame(0x41)
 class Lagged(Frame):
-    """Offsets from `from_offset` to before `to_offset` were gone before subscription `id` got them."""
+    """Messages were gone before subscription `id` got them.
+
+    Their offsets are `from_offset` up to, not including, `to_offset`.
+    """
 
     from_offset: int = wire(U64, "first offset missed")
     to_offset: int = wire(U64, "first offset not missed: the subscription goes on there")
@@ -436,12 +533,51 @@ class GoAway(Frame):
     text: str = wire(TEXT, "the same in words")
 
 
+@frame(0x44)
+class DeletionsMissed(Frame):
+    """Tombstones of a table went before subscription `id` got them.
+
+    What it holds of keys may have been deleted: to be exact, it begins again from the earliest.
+    """
+
+    below: int = wire(U64, "the tombstones that are gone have offsets below this one")
+
+
 REQUESTS: tuple[type[Frame], ...] = (
-    Hello, CreateTopic, Publish, Subscribe, Unsubscribe, Commit, Ping, Close, Describe, Delete, Disconnect,
-    Explain, AdvanceClock,
-)  # fmt: skip
+    Hello,
+    CreateTopic,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+    Commit,
+    Ping,
+    Close,
+    Describe,
+    Delete,
+    Disconnect,
+    Explain,
+    AdvanceClock,
+)
 REPLIES: tuple[type[Frame], ...] = (
-    Welcome, TopicCreated, Published, Subscribed, Unsubscribed, Committed, Pong, Closed, Described, Deleted,
-    Disconnected, Explained, ClockAdvanced, Error,
-)  # fmt: skip
-EVENTS: tuple[type[Frame], ...] = (Messages, Lagged, SubscriptionEnded, GoAway)
+    Welcome,
+    TopicCreated,
+    Published,
+    Subscribed,
+    Unsubscribed,
+    Committed,
+    Pong,
+    Closed,
+    Described,
+    Deleted,
+    Disconnected,
+    Explained,
+    ClockAdvanced,
+    Error,
+)
+EVENTS: tuple[type[Frame], ...] = (
+    Messages,
+    Lagged,
+    SubscriptionEnded,
+    GoAway,
+    DeletionsMissed,
+)

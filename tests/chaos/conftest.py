@@ -1,19 +1,18 @@
 """What the chaos tests share."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from served import served
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "log"))  # `sim_disk`
-
 
 @pytest.fixture(params=[pytest.param("asyncio", marks=pytest.mark.unmeasured)])
 def anyio_backend(request):
-    """One is enough: what is tested here is a process of its own, and it does not see which loop its clients run on.
+    """One is enough: what is tested here is a process of its own, and it does not see which loop
+    its clients run on.
 
-    It is not measured, as it runs nothing that the tests of the broker do not run, and is to run at its own speed.
+    It is not measured, as it runs nothing that the tests of the broker do not run, and is to run at
+    its own speed.
     """
     return request.param
 

@@ -1,7 +1,8 @@
 """A crowd of connections in a process of its own: `python crowd.py PORT HOW_MANY ADDRESS`.
 
-All of them come at once, say Hello, and then are silent. Who is turned away comes again. When all are there it prints a
-line. For each line it is sent all of them leave, and all come again at once. When its input ends, so does the crowd.
+All of them come at once, say Hello, and then are silent. Who is turned away comes again. When all
+are there it prints a line. For each line it is sent all of them leave, and all come again at once.
+When its input ends, so does the crowd.
 
 Each crowd has a source address of its own: a machine has some 28,000 ports for each.
 """

@@ -1,4 +1,6 @@
-"""Crowds, each in a process of its own (`crowd.py`), because a process has only so many descriptors."""
+"""Crowds, each in a process of its own (`crowd.py`), because a process has only so many
+descriptors.
+"""
 
 import resource
 import subprocess
@@ -9,7 +11,9 @@ from typing import Any
 
 import anyio
 
-LIMIT = min(20_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1])  # descriptors that any process may have here
+LIMIT = min(
+    20_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+)  # descriptors that any process may have here
 _CROWD = Path(__file__).parent / "crowd.py"
 _COMMAND = ["sh", "-c", f'ulimit -n {LIMIT}; exec "$@"', "sh", sys.executable, str(_CROWD)]
 

@@ -1,8 +1,10 @@
-"""A proxy that cuts connections, at seeded random positions, in the middle of whatever is on its way.
+"""A proxy that cuts connections, at seeded random positions, in the middle of whatever is on its
+way.
 
-Each direction of each connection is given a number of bytes when it is made. The byte after these is never passed on:
-both sides are closed at once. Every second time that is a reset, as when a machine disappears, and otherwise an orderly
-end, as when a process does. The positions follow from the seed and the number of the connection, and from nothing else.
+Each direction of each connection is given a number of bytes when it is made. The byte after these
+is never passed on: both sides are closed at once. Every second time that is a reset, as when a
+machine disappears, and otherwise an orderly end, as when a process does. The positions follow from
+the seed and the number of the connection, and from nothing else.
 
     client ─▶ [ so many bytes ─▶ x ] ─▶ broker
     client ◀─ [ x ◀─ so many bytes ] ◀─ broker
@@ -27,7 +29,8 @@ class CuttingProxy:
     Args:
         leads_to: the broker's port.
         seed: of the positions.
-        at_most: bytes that a direction may carry; how many it does is anything from 1 to this, all equally likely.
+        at_most: bytes that a direction may carry; how many it does is anything from 1 to this, all
+            equally likely.
 
     Attributes:
         port: where clients connect.
@@ -55,9 +58,13 @@ class CuttingProxy:
             if number % 2:
                 for side in (outside, inside):
                     with suppress(OSError):  # it is closed already
-                        side.extra(SocketAttribute.raw_socket).setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                        side.extra(SocketAttribute.raw_socket).setsockopt(
+                            socket.SOL_SOCKET, socket.SO_LINGER, _RESET
+                        )
 
-    async def _pass_on(self, source: SocketStream, to: SocketStream, left: int, tasks: TaskGroup) -> None:
+    async def _pass_on(
+        self, source: SocketStream, to: SocketStream, left: int, tasks: TaskGroup
+    ) -> None:
         """Until the source ends or the position comes; either ends both directions."""
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             while left > 0:

@@ -1,6 +1,8 @@
-"""A broker with durable topics that is killed again and again while clients write and read, and what they all know.
+"""A broker with durable topics that is killed again and again while clients write and read, and
+what they all know.
 
-The clients are what `zaichik.connect` gives: they come back by themselves. Nobody tells them what happens.
+The clients are what `zaichik.connect` gives: they come back by themselves. Nobody tells them what
+happens.
 """
 
 import random
@@ -14,7 +16,7 @@ from ledger import Ledger, numbered
 from served import GUARD, Served, served
 
 import zaichik
-from zaichik.audit import audit
+from zaichik.apps.audit import audit
 from zaichik.learn.server import free_port
 
 WRITERS, BATCH, KEYS = 3, 10, 20
@@ -30,7 +32,9 @@ class Offsets:
 
     def note(self, offset: int, payload: bytes) -> None:
         """Somebody knows that this is there."""
-        assert self.known.setdefault(offset, payload) == payload, f"offset {offset} holds something else by now"
+        assert self.known.setdefault(offset, payload) == payload, (
+            f"offset {offset} holds something else by now"
+        )
 
 
 class Killed:
@@ -68,7 +72,9 @@ class Killed:
     def start(self) -> None:
         """Start the broker, at the place where it was."""
         port = free_port() if self._broker is None else self.port
-        self._broker = self._stack.enter_context(served("--data", str(self._folder), "--port", str(port)))
+        self._broker = self._stack.enter_context(
+            served("--data", str(self._folder), "--port", str(port))
+        )
 
     def kill(self) -> None:
         """End it without a word."""
@@ -88,12 +94,15 @@ class Killed:
             process.kill()
         self.kills += 1
 
-    # -- clients -----------------------------------------------------------------------------------------------
+    # -- clients ---------------------------------------------------------------------------------
 
     async def write(self, number: int) -> None:
         """Publish numbered messages until it is over, a few batches at a time."""
         writer, first = f"writer-{number}", 0
-        async with zaichik.connect(port=self.port) as client, client.producer("all", max_batch=BATCH) as producer:
+        async with (
+            zaichik.connect(port=self.port) as client,
+            client.producer("all", max_batch=BATCH) as producer,
+        ):
             while not self._is_over:
                 numbers = range(first, first + 5 * BATCH)
                 for it in numbers:
@@ -108,9 +117,16 @@ class Killed:
         number = 0
         async with zaichik.connect(port=self.port) as client:
             while not self._is_over:
-                batch = [(b"%d" % self._random.randrange(KEYS), b"%d" % (number + index)) for index in range(BATCH)]
+                batch = [
+                    (b"%d" % self._random.randrange(KEYS), b"%d" % (number + index))
+                    for index in range(BATCH)
+                ]
                 result = await client.publish_batch("keys", batch)
-                kept = [payload for index, (_, payload) in enumerate(batch) if index not in result.dropped]
+                kept = [
+                    payload
+                    for index, (_, payload) in enumerate(batch)
+                    if index not in result.dropped
+                ]
                 for offset, payload in enumerate(kept, result.first_offset):
                     self.offsets["keys"].note(offset, payload)
                 self.compacted += result.compacted
@@ -134,7 +150,7 @@ class Killed:
                 assert isinstance(item, zaichik.Message), f"{item}: nothing was ever removed"
                 self.offsets["all"].note(item.offset, item.payload)
 
-    # -- the run -----------------------------------------------------------------------------------------------
+    # -- the run ---------------------------------------------------------------------------------
 
     async def run(self, rounds: int) -> None:
         """Kill it so many times while everybody works, then let them finish."""
@@ -142,7 +158,9 @@ class Killed:
         try:
             async with zaichik.connect(port=self.port) as client:
                 await client.create_topic("all", durable=True, capacity=100, **SMALL)
-                await client.create_topic("keys", durable=True, compaction_window=WINDOW_SECONDS, **SMALL)
+                await client.create_topic(
+                    "keys", durable=True, compaction_window=WINDOW_SECONDS, **SMALL
+                )
             async with anyio.create_task_group() as readers:
                 for name in ("", "named"):
                     readers.start_soon(self.read, name)
@@ -182,17 +200,25 @@ class Killed:
         assert self.ledger.lagged == 0
         opened: dict[bytes | None, float] = {}
         async with zaichik.connect(port=self.port) as client:
-            assert [law for law in audit(await client.topics(), await client.subscriptions()) if law.difference] == []
+            assert [
+                law
+                for law in audit(await client.topics(), await client.subscriptions())
+                if law.difference
+            ] == []
             for topic, offsets in self.offsets.items():
                 (state,) = await client.topics(topic)
                 assert max(offsets.known) < state["next_offset"]
-                async with client.subscribe(topic, start=0, until=state["next_offset"], events=True) as subscription:
+                async with client.subscribe(
+                    topic, start=0, until=state["next_offset"], events=True
+                ) as subscription:
                     count = 0
                     async for item in subscription:
                         offsets.note(item.offset, item.payload)
                         count += 1
                         if topic == "keys":
                             since = item.timestamp - opened.get(item.key, 0.0)
-                            assert since >= WINDOW_SECONDS, f"its window let {item} through after {since} s"
+                            assert since >= WINDOW_SECONDS, (
+                                f"its window let {item} through after {since} s"
+                            )
                             opened[item.key] = item.timestamp
                 assert count == state["next_offset"] == len(offsets.known)

@@ -1,8 +1,9 @@
 """What clients know for certain, written down on their side and compared in the end.
 
-Writers number their messages. A ledger holds which numbers were acknowledged, and checks everything that comes to a
-reader at once: no number twice, none before one that was sent earlier, no offset left out unless that was told. What
-was sent and never acknowledged may have been stored or not; nothing is claimed about it, except that it comes once.
+Writers number their messages. A ledger holds which numbers were acknowledged, and checks everything
+that comes to a reader at once: no number twice, none before one that was sent earlier, no offset
+left out unless that was told. What was sent and never acknowledged may have been stored or not;
+nothing is claimed about it, except that it comes once.
 """
 
 from collections import defaultdict
@@ -43,8 +44,12 @@ class Ledger:
             self.next = item.end
             return
         writer, number, _ = item.payload.decode().split(" ")
-        assert item.offset == self.next, f"{item.offset} came, and {self.next} is missing: nobody has told"
-        assert int(number) > self._last[writer], f"{writer}'s {number} came after {self._last[writer]}"
+        assert item.offset == self.next, (
+            f"{item.offset} came, and {self.next} is missing: nobody has told"
+        )
+        assert int(number) > self._last[writer], (
+            f"{writer}'s {number} came after {self._last[writer]}"
+        )
         self.next = item.offset + 1
         self._last[writer] = int(number)
         self._came[writer].add(int(number))
@@ -62,7 +67,9 @@ class Ledger:
     @property
     def missing(self) -> int:
         """How many were acknowledged and did not come."""
-        return sum(len(numbers - self._came[writer]) for writer, numbers in self._acknowledged.items())
+        return sum(
+            len(numbers - self._came[writer]) for writer, numbers in self._acknowledged.items()
+        )
 
     def check(self) -> None:
         """All that was acknowledged has come, or was told as lag.
@@ -70,4 +77,6 @@ class Ledger:
         Raises:
             AssertionError: something is missing.
         """
-        assert self.missing <= self.lagged, f"{self.missing} acknowledged messages are missing, {self.lagged} were told"
+        assert self.missing <= self.lagged, (
+            f"{self.missing} acknowledged messages are missing, {self.lagged} were told"
+        )

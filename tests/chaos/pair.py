@@ -1,6 +1,8 @@
-"""A healthy pair of clients that goes on, whatever happens beside it: one publishes numbered messages, one reads.
+"""A healthy pair of clients that goes on, whatever happens beside it: one publishes numbered
+messages, one reads.
 
-Neither would come back if it lost its connection: then it was not left alone. Neither gives a frozen broker up.
+Neither would come back if it lost its connection: then it was not left alone. Neither gives a
+frozen broker up.
 """
 
 import math
@@ -17,7 +19,9 @@ from zaichik.net.background import BackgroundTasks
 
 BATCH = 10
 TOPIC = "healthy"
-_PACE_SECONDS = 0.002  # between two batches: it is to be always there, and not to take a whole processor
+_PACE_SECONDS = (
+    0.002  # between two batches: it is to be always there, and not to take a whole processor
+)
 
 
 class Pair:
@@ -38,11 +42,15 @@ class Pair:
             if self._is_over:
                 return
             numbers = range(first, first + BATCH)
-            await client.publish_batch(TOPIC, [(None, numbered("pair", number)) for number in numbers])
+            await client.publish_batch(
+                TOPIC, [(None, numbered("pair", number)) for number in numbers]
+            )
             self.ledger.acknowledge("pair", numbers)
             await anyio.sleep(_PACE_SECONDS)
 
-    async def read(self, subscription: zaichik.Subscription[zaichik.Message | zaichik.Lagged]) -> None:
+    async def read(
+        self, subscription: zaichik.Subscription[zaichik.Message | zaichik.Lagged]
+    ) -> None:
         """Read for ever."""
         async for item in subscription:
             self.ledger.take(item)

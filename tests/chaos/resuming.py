@@ -1,8 +1,9 @@
-"""Writers and a reader whose connections are cut again and again, and the ledger of what they know in the end.
+"""Writers and a reader whose connections are cut again and again, and the ledger of what they know
+in the end.
 
-There are two kinds. *Lasting* clients are what `zaichik.connect` gives: the connection is made again behind the scenes,
-and each publish is answered in the end. *Plain* ones (`reconnect=0`) are told of each loss: their writers never send a
-number again, and their readers go on where they were.
+There are two kinds. *Lasting* clients are what `zaichik.connect` gives: the connection is made
+again behind the scenes, and each publish is answered in the end. *Plain* ones (`reconnect=0`) are
+told of each loss: their writers never send a number again, and their readers go on where they were.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -39,9 +40,16 @@ class Outcome:
 
 
 async def run_through_cuts(
-    port: int, messages: int, *, lasting: bool, seed: int, at_most: int, where: Callable[[int], Endpoint] = HERE
+    port: int,
+    messages: int,
+    *,
+    lasting: bool,
+    seed: int,
+    at_most: int,
+    where: Callable[[int], Endpoint] = HERE,
 ) -> Outcome:
-    """Have each of the writers publish so many messages through a proxy that cuts, and one reader read them all.
+    """Have each of the writers publish so many messages through a proxy that cuts, and one reader
+    read them all.
 
     Args:
         port: of a broker that has no topic yet.
@@ -49,7 +57,8 @@ async def run_through_cuts(
         lasting: which kind the clients are.
         seed: of the proxy.
         at_most: bytes between two cuts of one direction.
-        where: returns the address of the broker if it is behind this port, with a login if it asks for one.
+        where: returns the address of the broker if it is behind this port, with a login if it asks
+            for one.
     """
     ledger = Ledger()
     write, read = (_write_lasting, _read_lasting) if lasting else (_write_plain, _read_plain)
@@ -57,14 +66,20 @@ async def run_through_cuts(
         zaichik.connect(where(port)) as client,
         cutting_proxy(port, seed=seed, at_most=at_most) as proxy,
     ):
-        topic = await client.create_topic(TOPIC, retention_ttl="forever", capacity=WRITERS * messages)
+        topic = await client.create_topic(
+            TOPIC, retention_ttl="forever", capacity=WRITERS * messages
+        )
         async with anyio.create_task_group() as reading:
             reading.start_soon(read, where(proxy.port), ledger, topic.epoch)
             async with anyio.create_task_group() as writing:
                 for number in range(WRITERS):
-                    writing.start_soon(write, where(proxy.port), ledger, f"writer-{number}", messages)
+                    writing.start_soon(
+                        write, where(proxy.port), ledger, f"writer-{number}", messages
+                    )
             stored = -1
-            while ledger.came != stored:  # what was sent last may be carried out after the writers have gone
+            while (
+                ledger.came != stored
+            ):  # what was sent last may be carried out after the writers have gone
                 (state,) = await client.topics(TOPIC)
                 stored = state["stored"]
             reading.cancel_scope.cancel()
@@ -80,14 +95,19 @@ async def _write_lasting(at: Endpoint, ledger: Ledger, writer: str, messages: in
 
 
 async def _read_lasting(at: Endpoint, ledger: Ledger, epoch: int) -> None:
-    async with _lasting(at) as client, client.subscribe(TOPIC, epoch=epoch, events=True) as subscription:
+    async with (
+        _lasting(at) as client,
+        client.subscribe(TOPIC, epoch=epoch, events=True) as subscription,
+    ):
         async for item in subscription:
             ledger.take(item)
 
 
 @asynccontextmanager
 async def _lasting(at: Endpoint) -> AsyncIterator[zaichik.Client]:
-    """A client; the very first connection is tried once by the library, and here until it is not cut."""
+    """A client; the very first connection is tried once by the library, and here until it is not
+    cut.
+    """
     async with AsyncExitStack() as stack:
         while True:
             with suppress(zaichik.ConnectFailed):
@@ -104,7 +124,9 @@ async def _write_plain(at: Endpoint, ledger: Ledger, writer: str, messages: int)
             async with zaichik.connect(at, reconnect=0) as client:
                 while numbers is not None:
                     mine, numbers = numbers, next(batches, None)
-                    await client.publish_batch(TOPIC, [(None, numbered(writer, number)) for number in mine])
+                    await client.publish_batch(
+                        TOPIC, [(None, numbered(writer, number)) for number in mine]
+                    )
                     ledger.acknowledge(writer, mine)
 
 
@@ -113,7 +135,9 @@ async def _read_plain(at: Endpoint, ledger: Ledger, epoch: int) -> None:
         with suppress(*_LOST):
             async with (
                 zaichik.connect(at, reconnect=0) as client,
-                client.subscribe(TOPIC, start=ledger.next, epoch=epoch, events=True) as subscription,
+                client.subscribe(
+                    TOPIC, start=ledger.next, epoch=epoch, events=True
+                ) as subscription,
             ):
                 async for item in subscription:
                     ledger.take(item)

@@ -1,4 +1,4 @@
-"""Clients that behave badly, as bare streams: nothing is read or sent that a test did not ask for."""
+"""Clients that behave badly, as bare streams: only what a test asks for is read or sent."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

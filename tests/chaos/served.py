@@ -1,8 +1,8 @@
 """A `zaichik serve` in a process of its own, and what the system tells of it.
 
-The other tests of the broker run it inside their own process, where they can look at everything and move its clock.
-Here it is what its users have: a program that is started, signalled and killed, and known by its process id, its log
-and its sockets.
+The other tests of the broker run it inside their own process, where they can look at everything and
+move its clock. Here it is what its users have: a program that is started, signalled and killed, and
+known by its process id, its log and its sockets.
 """
 
 import json
@@ -20,8 +20,8 @@ from typing import Any
 import anyio
 
 import zaichik
-from zaichik import blocking
-from zaichik.audit import audit
+from zaichik.apps.audit import audit
+from zaichik.client import blocking
 
 MIB = 1024 * 1024
 GUARD = 60.0  # seconds after which a test that waits in vain fails
@@ -67,7 +67,9 @@ class Served:
     @property
     def processor_seconds(self) -> float:
         """What it has used of the processor."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        )
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
     @property
@@ -80,17 +82,25 @@ class Served:
         self.process.send_signal(number)
 
     def limit_descriptors(self, most: int) -> None:
-        """From now on it gets none with this number or a greater one, as if it had been started with that limit."""
-        resource.prlimit(self.pid, resource.RLIMIT_NOFILE, (most, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        """From now on it gets none with this number or a greater one, as if it had been started
+        with that limit.
+        """
+        resource.prlimit(
+            self.pid, resource.RLIMIT_NOFILE, (most, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        )
 
     async def ended(self) -> int:
         """Its exit code, when it has ended."""
         return await anyio.to_thread.run_sync(self.process.wait, GUARD)
 
     def audit(self) -> None:
-        """Every message is accounted for, whatever has happened: from outside, as `zaichik audit` sees it."""
+        """Every message is accounted for, whatever has happened: from outside, as `zaichik audit`
+        sees it.
+        """
         with blocking.connect(port=self.port, reconnect=0) as client:
-            assert [str(law) for law in audit(client.topics(), client.subscriptions()) if law.difference] == []
+            assert [
+                str(law) for law in audit(client.topics(), client.subscriptions()) if law.difference
+            ] == []
 
     async def describe(self) -> dict[str, Any]:
         """What it tells of itself; the connection that asks is one of those it counts."""
@@ -99,7 +109,9 @@ class Served:
 
 
 @contextmanager
-def served(*options: str, descriptors: int | None = None, through: Sequence[str] = ()) -> Iterator[Served]:
+def served(
+    *options: str, descriptors: int | None = None, through: Sequence[str] = ()
+) -> Iterator[Served]:
     """A broker on a free port, in a directory of its own, as long as the block lasts.
 
     Args:
@@ -110,14 +122,32 @@ def served(*options: str, descriptors: int | None = None, through: Sequence[str]
     Raises:
         AssertionError: its log tells of a bug; or it still runs in the end, and its sums are wrong.
     """
-    command = [*through, sys.executable, "-m", "zaichik", "serve", "--port", "0", "--json", *options]
+    command = [
+        *through,
+        sys.executable,
+        "-m",
+        "zaichik",
+        "serve",
+        "--port",
+        "0",
+        "--json",
+        *options,
+    ]
     if descriptors is not None:
-        command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *command]  # exec: the pid stays the same
+        command = [
+            "sh",
+            "-c",
+            f'ulimit -n {descriptors}; exec "$@"',
+            "sh",
+            *command,
+        ]  # exec: the pid stays the same
     with tempfile.TemporaryDirectory(prefix="chaos-") as name:
         log = Path(name) / "broker.log"
         with (
             log.open("w", encoding="utf-8") as errors,
-            subprocess.Popen(command, cwd=name, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+            subprocess.Popen(
+                command, cwd=name, stdout=subprocess.PIPE, stderr=errors, text=True
+            ) as process,
         ):
             try:
                 assert process.stdout is not None
@@ -145,7 +175,10 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 
 async def eventually(holds: Callable[[], Any], *, seconds: float = GUARD) -> None:
-    """Returns when it holds. It is looked at again and again: another process's state tells nobody that it changes."""
+    """Returns when it holds.
+
+    It is looked at again and again: another process's state tells nobody that it changes.
+    """
     with anyio.fail_after(seconds):
         while not holds():  # noqa: ASYNC110 - see above
             await anyio.sleep(_LOOK_SECONDS)

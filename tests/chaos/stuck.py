@@ -1,4 +1,6 @@
-"""Peers with whom nothing moves: readers that never read, publishers that never read their replies, half frames."""
+"""Peers with whom nothing moves: readers that never read, publishers that never read their replies,
+half frames.
+"""
 
 from contextlib import AsyncExitStack
 
@@ -13,7 +15,9 @@ _TOPIC = "stuck"
 
 
 async def stuck_peers(port: int, stack: AsyncExitStack) -> None:
-    """Have them as long as the stack: with full sockets, in the middle of a frame, in the middle of a Hello."""
+    """Have them as long as the stack: with full sockets, in the middle of a frame, in the middle of
+    a Hello.
+    """
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     flood = encode(Publish(9, _TOPIC, Batch.of_columns([b""], [bytes(100_000)])))

@@ -1,9 +1,10 @@
-"""What a broker has asked the system to do with its folder, and what a power cut at any moment would leave of that.
+"""What a broker has asked the system to do with its folder, and what a power cut at any moment
+would leave of that.
 
-`strace` records the calls. Here they are made again, in memory, with the difference between what was written and what
-was synced: of a file that was not synced since, a cut leaves any sectors and any length; of the names in a folder that
-was not synced since, the first so many changes. A call that has begun counts for what it may have done, and a sync for
-nothing before it has ended.
+`strace` records the calls. Here they are made again, in memory, with the difference between what
+was written and what was synced: of a file that was not synced since, a cut leaves any sectors and
+any length; of the names in a folder that was not synced since, the first so many changes. A call
+that has begun counts for what it may have done, and a sync for nothing before it has ended.
 """
 
 import re
@@ -20,8 +21,13 @@ from sim_disk import torn
 from zaichik_protocol import NEED_DATA, Frame, FrameDecoder
 
 WRITES, SYNCS = "pwrite64", "fdatasync,fsync"
-TRACED = f"open,openat,close,accept,accept4,sendto,sendmsg,ftruncate,rename,unlink,rmdir,mkdir,{WRITES},{SYNCS}"
-OTHER_CHANGES = "creat,write,pwritev,truncate,renameat,renameat2,unlinkat,mkdirat,link,linkat,symlink,fallocate"
+TRACED = (
+    "open,openat,close,accept,accept4,sendto,sendmsg,ftruncate,rename,unlink,rmdir,mkdir,"
+    f"{WRITES},{SYNCS}"
+)
+OTHER_CHANGES = (
+    "creat,write,pwritev,truncate,renameat,renameat2,unlinkat,mkdirat,link,linkat,symlink,fallocate"
+)
 _LINE = re.compile(r"(\d+) +(.*)")
 _RESUMED = re.compile(r"<\.\.\. \w+ resumed>")
 _CALL = re.compile(r"(\w+)\((.*)\) += (-?\d+|\?)")
@@ -34,20 +40,40 @@ def why_no_strace() -> str:
     """Returns why system calls cannot be recorded here; "" if they can."""
     if shutil.which("strace") is None:
         return "strace is not installed (Debian: apt install strace)"
-    tried = subprocess.run([*strace("fdatasync", Path("/dev/null")), "true"], capture_output=True, check=False)
-    return "" if tried.returncode == 0 and not tried.stderr else f"strace may not trace here: {tried.stderr!r}"
+    tried = subprocess.run(
+        [*strace("fdatasync", Path("/dev/null")), "true"], capture_output=True, check=False
+    )
+    return (
+        ""
+        if tried.returncode == 0 and not tried.stderr
+        else f"strace may not trace here: {tried.stderr!r}"
+    )
 
 
 def strace(calls: str, log: Path, *options: str) -> list[str]:
-    """Returns the command that records these calls of the command behind it, whose process is the one that was started.
+    """Returns the command that records these calls of the command behind it, whose process is the
+    one that was started.
 
     Args:
         calls: their names, with commas.
         log: where they are written, with all their bytes.
         options: more of them.
     """
-    return ["strace", "-D", "-f", "--seccomp-bpf", "-v", "-xx", "-s", "5000000", "-o", str(log), "-e", f"trace={calls}",
-            *options]  # fmt: skip
+    return [
+        "strace",
+        "-D",
+        "-f",
+        "--seccomp-bpf",
+        "-v",
+        "-xx",
+        "-s",
+        "5000000",
+        "-o",
+        str(log),
+        "-e",
+        f"trace={calls}",
+        *options,
+    ]
 
 
 @dataclass
@@ -86,7 +112,9 @@ def _plain(text: str) -> bytes:
 
 
 def recorded(lines: list[str]) -> list[tuple[bool, Call]]:
-    """Returns the calls that did not fail, each twice, with whether it begins, in the order in which that happened."""
+    """Returns the calls that did not fail, each twice, with whether it begins, in the order in
+    which that happened.
+    """
     events, begun = list[tuple[bool, Call]](), dict[str, Call]()
     for line in lines:
         found = _LINE.fullmatch(line)
@@ -202,7 +230,9 @@ class Replay:
         match call.name:
             case "pwrite64" if file := self._file(call):
                 at = int(call.told.rpartition(", ")[2])
-                file.now = file.now.ljust(at, b"\0")[:at] + call.data + file.now[at + len(call.data) :]
+                file.now = (
+                    file.now.ljust(at, b"\0")[:at] + call.data + file.now[at + len(call.data) :]
+                )
             case "ftruncate" if file := self._file(call):
                 size = int(call.told.split(", ")[1])
                 file.now = file.now[:size].ljust(size, b"\0")

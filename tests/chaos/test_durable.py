@@ -1,4 +1,6 @@
-"""kill -9 of the broker, again and again: what was acknowledged is there, once, in order, at its offset for ever."""
+"""kill -9 of the broker, again and again: what was acknowledged is there, once, in order, at its
+offset for ever.
+"""
 
 import anyio
 import pytest

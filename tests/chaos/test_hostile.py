@@ -1,4 +1,6 @@
-"""Clients that do what no client should, all at once: their neighbours go on, and memory stays bounded."""
+"""Clients that do what no client should, all at once: their neighbours go on, and memory stays
+bounded.
+"""
 
 from contextlib import suppress
 
@@ -24,7 +26,9 @@ async def never_read(port):
     """Subscribe to everything there is, with all the credit there is, and read nothing."""
     async with greeted(port) as stream:
         for number, topic in enumerate((HEALTHY, TOPIC), 2):
-            await stream.send(encode(Subscribe(number, topic, credit=1_000_000, credit_bytes=2**32 - 1)))
+            await stream.send(
+                encode(Subscribe(number, topic, credit=1_000_000, credit_bytes=2**32 - 1))
+            )
         await anyio.sleep_forever()
 
 
@@ -71,9 +75,14 @@ async def send_byte_by_byte(port):
 
 
 HOSTILE = [
-    never_read, never_commit, never_read_replies, flood_with_large_frames, flood_with_tiny_frames, flood_with_errors,
+    never_read,
+    never_commit,
+    never_read_replies,
+    flood_with_large_frames,
+    flood_with_tiny_frames,
+    flood_with_errors,
     send_byte_by_byte,
-]  # fmt: skip
+]
 
 
 async def again_and_again(behave, port):

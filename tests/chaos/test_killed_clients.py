@@ -17,8 +17,9 @@ from zaichik_protocol import Batch, Hello, Ping, Publish, Subscribe, encode
 pytestmark = pytest.mark.anyio
 
 TOPIC, PONG = "victims", 0x87
-# A client without any library, so that hundreds of them start in seconds. It sends what standard input begins with,
-# reads until its Ping is answered; then it sends the rest, says so, and waits for its end.
+# A client without any library, so that hundreds of them start in seconds. It sends what standard
+# input begins with, reads until its Ping is answered; then it sends the rest, says so, and waits
+# for its end.
 CLIENT = """
 import signal, socket, struct, sys
 port, first = map(int, sys.argv[1:])
@@ -37,9 +38,14 @@ signal.pause()
 
 
 def kill_one(port, writer, cut):
-    """Start a client, and kill it when half of its last frame is sent; the numbers it was acknowledged."""
+    """Start a client, and kill it when half of its last frame is sent; the numbers it was
+    acknowledged.
+    """
     numbers = range(9)
-    whole = [encode(Hello(1, client=writer)), *(encode(Subscribe(2 + index, TOPIC)) for index in range(3))]
+    whole = [
+        encode(Hello(1, client=writer)),
+        *(encode(Subscribe(2 + index, TOPIC)) for index in range(3)),
+    ]
     for first in numbers[::3]:
         payloads = [numbered(writer, first + index) for index in range(3)]
         whole.append(encode(Publish(10 + first, TOPIC, Batch.of_columns([b""] * 3, payloads))))
@@ -56,7 +62,9 @@ def kill_one(port, writer, cut):
 
 @pytest.mark.parametrize("clients", [10, pytest.param(500, marks=pytest.mark.soak)])
 async def test_nothing_is_left_of_clients_that_are_killed(broker, clients):
-    """CLO-3, CLO-1: what was acknowledged stays, half a frame does not, and the counts return to where they were."""
+    """CLO-3, CLO-1: what was acknowledged stays, half a frame does not, and the counts return to
+    where they were.
+    """
     random_ = random.Random(clients)
     ledger = Ledger()
     async with zaichik.connect(port=broker.port) as client:
@@ -73,7 +81,10 @@ async def test_nothing_is_left_of_clients_that_are_killed(broker, clients):
             await pair.goes_on()
             await eventually(lambda: broker.descriptors == descriptors)
             after = await client.describe()
-        assert (after["connections"], after["subscriptions"]) == (before["connections"], before["subscriptions"])
+        assert (after["connections"], after["subscriptions"]) == (
+            before["connections"],
+            before["subscriptions"],
+        )
         assert broker.resident - resident < 8 * MIB
         async with client.subscribe(TOPIC, until=clients * 9) as subscription:
             async for message in subscription:

@@ -10,7 +10,10 @@ import zaichik
 pytestmark = pytest.mark.anyio
 
 TOPIC, CAPACITY = "lossless", 1_000
-SOME, PAUSE_SECONDS = 20, 0.001  # 50 µs a message: a producer that need not wait takes less than 5 µs
+SOME, PAUSE_SECONDS = (
+    20,
+    0.001,
+)  # 50 µs a message: a producer that need not wait takes less than 5 µs
 
 
 async def read_slowly(subscription, ledger):
@@ -25,7 +28,10 @@ async def read_slowly(subscription, ledger):
 async def test_a_producer_waits_for_a_reader_ten_times_slower(broker, messages, name):
     """RET-9: nothing is lost, and the broker holds no more than the topic may have."""
     ledger = Ledger()
-    async with zaichik.connect(port=broker.port) as reader, zaichik.connect(port=broker.port) as writer:
+    async with (
+        zaichik.connect(port=broker.port) as reader,
+        zaichik.connect(port=broker.port) as writer,
+    ):
         await writer.create_topic(
             TOPIC, retention_ttl="forever", capacity=CAPACITY, max_bytes=4 * MIB, overflow="reject"
         )

@@ -1,4 +1,6 @@
-"""SIGSTOP and SIGCONT: a process that stands still for longer than any deadline, and nobody innocent is cut off."""
+"""SIGSTOP and SIGCONT: a process that stands still for longer than any deadline, and nobody
+innocent is cut off.
+"""
 
 import signal
 import subprocess
@@ -24,13 +26,17 @@ TOPIC, MESSAGES = "stopped", 20_000
 
 @pytest.mark.parametrize("seconds", [1, pytest.param(LONGEST, marks=pytest.mark.soak)])
 async def test_a_broker_that_was_stopped_cuts_nobody_off(broker, seconds):
-    """TIM-1 to TIM-3, LAG-3: neither who waited for it, nor who began a Hello or a frame, nor who came meanwhile."""
+    """TIM-1 to TIM-3, LAG-3: neither who waited for it, nor who began a Hello or a frame, nor who
+    came meanwhile.
+    """
     ping = encode(Ping(PING, PING))
     async with healthy_pair(broker.port) as pair, AsyncExitStack() as stack:
         silent = await stack.enter_async_context(greeted(broker.port))
         beating = await stack.enter_async_context(greeted(broker.port, heartbeat=True))
         half_frame = await stack.enter_async_context(greeted(broker.port))
-        half_hello = await stack.enter_async_context(await SocketStream.connect("127.0.0.1", broker.port))
+        half_hello = await stack.enter_async_context(
+            await SocketStream.connect("127.0.0.1", broker.port)
+        )
         await half_frame.send(ping[:9])
         await half_hello.send(HELLO[:9])
         await pair.goes_on()  # the broker has read both halves
@@ -58,7 +64,10 @@ async def main():
         async with client.subscribe("stopped", events=True, **limits) as subscription:
             print("reads", flush=True)
             async for item in subscription:
-                print(f"lag {item.count}" if isinstance(item, zaichik.Lagged) else item.payload.decode())
+                if isinstance(item, zaichik.Lagged):
+                    print(f"lag {item.count}")
+                else:
+                    print(item.payload.decode())
 anyio.run(main)
 """
 
@@ -70,7 +79,9 @@ def reader(port, credit):
 
 @pytest.mark.parametrize("seconds", [1, pytest.param(15, marks=pytest.mark.soak)])
 async def test_a_reader_that_was_stopped_is_given_the_rest(broker, seconds):
-    """It is owed no more than its credit, and its socket takes that: so nothing stands still, and it is not cut off."""
+    """It is owed no more than its credit, and its socket takes that: so nothing stands still, and
+    it is not cut off.
+    """
     async with zaichik.connect(port=broker.port) as client, healthy_pair(broker.port) as pair:
         await client.create_topic(TOPIC, retention_ttl="forever", capacity=MESSAGES)
         with reader(broker.port, credit=1000) as process:
@@ -86,7 +97,9 @@ async def test_a_reader_that_was_stopped_is_given_the_rest(broker, seconds):
                 out = await anyio.to_thread.run_sync(process.communicate, None, GUARD)
             finally:
                 process.kill()
-    assert [line.split()[1] for line in out[0].splitlines()] == [str(number) for number in range(MESSAGES)]
+    assert [line.split()[1] for line in out[0].splitlines()] == [
+        str(number) for number in range(MESSAGES)
+    ]
 
 
 @pytest.mark.soak

@@ -1,4 +1,6 @@
-"""What a real broker asks of the system: in which order, and what it makes of answers that no disk gives on request."""
+"""What a real broker asks of the system: in which order, and what it makes of answers that no disk
+gives on request.
+"""
 
 import re
 import shutil
@@ -13,17 +15,26 @@ import pytest
 from conversation import Conversation, batch
 from framed import Client
 from served import GUARD, eventually, served
-from system_calls import OTHER_CHANGES, SYNCS, TRACED, WRITES, Replay, recorded, strace, why_no_strace
+from system_calls import (
+    OTHER_CHANGES,
+    SYNCS,
+    TRACED,
+    WRITES,
+    Replay,
+    recorded,
+    strace,
+    why_no_strace,
+)
 
-from zaichik.broker.broker import Broker
-from zaichik.broker.clock import ManualClock
-from zaichik.broker.settings import BrokerSettings
-from zaichik.log.disk import PosixDisk
-from zaichik.log.record import Kind
-from zaichik.log.restoring import restore
-from zaichik.log.store import Store
-from zaichik.log.walk import walk
-from zaichik.repair.checking import check
+from zaichik.base.clock import ManualClock
+from zaichik.core.broker import Broker
+from zaichik.core.settings import BrokerSettings
+from zaichik.storage.disk import PosixDisk
+from zaichik.storage.record import RecordKind
+from zaichik.storage.repair.checking import check
+from zaichik.storage.restoring import restore
+from zaichik.storage.store import Store
+from zaichik.storage.walk import walk
 from zaichik_protocol import (
     DURABLE,
     Batch,
@@ -64,7 +75,9 @@ async def connected(broker):
 
 
 def create(number, topic, **settings):
-    pairs = {Setting.DURABLE: 1} | {Setting[name.upper()]: value for name, value in settings.items()}
+    pairs = {Setting.DURABLE: 1} | {
+        Setting[name.upper()]: value for name, value in settings.items()
+    }
     return CreateTopic(number, topic, tuple(sorted(pairs.items())))
 
 
@@ -72,7 +85,7 @@ def payloads_of(record):
     return list(map(bytes, Batch(record.body, record.count).each_payload()))
 
 
-# -- a power cut at any moment -------------------------------------------------------------------------------------
+# -- a power cut at any moment -------------------------------------------------------------------
 
 
 class Work:
@@ -97,8 +110,13 @@ class Work:
     def publish(self, topic, size):
         number, sequence = len(self.asked) + 10, self.sequence[topic]
         self.sequence[topic] += 1
-        payloads = [(b"%d/%d " % (number, index)).ljust(size, b".") for index in range(self._random.randint(1, 3))]
-        return self.note(Publish(number, topic, batch(*payloads), producer=PRODUCER, sequence=sequence))[0]
+        payloads = [
+            (b"%d/%d " % (number, index)).ljust(size, b".")
+            for index in range(self._random.randint(1, 3))
+        ]
+        return self.note(
+            Publish(number, topic, batch(*payloads), producer=PRODUCER, sequence=sequence)
+        )[0]
 
     async def run(self, client, data):
         """Files begin, are complete, and go; checkpoints are made; a topic goes."""
@@ -111,13 +129,15 @@ class Work:
         await eventually(lambda: any(data.glob("topics/kept.*/*.state")))
         await client.ask(*self.note(Delete(6, "gone")))
         for _ in range(25):
-            await client.ask(*[self.publish("kept", self._random.choice([10, 5_000])) for _ in range(3)])
+            await client.ask(
+                *[self.publish("kept", self._random.choice([10, 5_000])) for _ in range(3)]
+            )
             await client.ask(*[self.publish("small", 12_000) for _ in range(4)])
 
     def check(self, folder, told):
         """Start with a folder that a power cut has left, when so much had been answered."""
         answers = {frame.id: frame for frame in told}
-        store = Store.opened(folder)
+        store = Store.open(folder)
         try:
             broker = Broker(BrokerSettings(), ManualClock(store.clock_us), logs=store)
             restore(broker, store)
@@ -125,7 +145,11 @@ class Work:
             assert found.keys() >= self.expected(answers)
             assert "gone" not in found or not isinstance(answers.get(6), Deleted)
             for name, (topic, recovered) in found.items():
-                created = [it.epoch for it in told if isinstance(it, TopicCreated) and self.asked[it.id].topic == name]
+                created = [
+                    it.epoch
+                    for it in told
+                    if isinstance(it, TopicCreated) and self.asked[it.id].topic == name
+                ]
                 assert created in ([], [topic.epoch])
                 assert recovered.damage == ""
                 self.check_topic(PosixDisk(folder), name, recovered, answers)
@@ -136,17 +160,25 @@ class Work:
 
     def expected(self, answers):
         """The topics that must be there: one whose deletion may have been asked for need not."""
-        created = {request.topic: number for number, request in self.asked.items() if isinstance(request, CreateTopic)}
+        created = {
+            request.topic: number
+            for number, request in self.asked.items()
+            if isinstance(request, CreateTopic)
+        }
         there = {topic for topic, number in created.items() if number in answers}
-        first = next(number for number, it in self.asked.items() if isinstance(it, Publish) and it.topic == "kept")
+        first = next(
+            number
+            for number, it in self.asked.items()
+            if isinstance(it, Publish) and it.topic == "kept"
+        )
         return there - {"gone"} if first in answers else there
 
     def check_topic(self, disk, name, recovered, answers):
-        """All that was answered is there, once, at its offset; and nothing that was not asked for."""
+        """All that was answered is there, once, at its offset, and nothing else."""
         stored, batches = {}, 0
         for segment in recovered.segments:
             for record in (step.record for step in walk(disk, segment)):
-                assert record.kind == Kind.MESSAGES
+                assert record.kind == RecordKind.MESSAGES
                 batches += 1
                 stored |= enumerate(payloads_of(record), record.base)
         head = recovered.segments[0].base if recovered.segments else 0
@@ -155,7 +187,9 @@ class Work:
             assert sum(it.size for it in recovered.segments) > self.log_bytes[name] * 3 // 4
         assert len(set(stored.values())) == len(stored), "one is there twice"
         asked = [it for it in self.asked.values() if isinstance(it, Publish) and it.topic == name]
-        assert set(stored.values()) <= {bytes(payload) for it in asked for payload in it.batch.each_payload()}
+        assert set(stored.values()) <= {
+            bytes(payload) for it in asked for payload in it.batch.each_payload()
+        }
         answered = 0
         for it in asked:
             if isinstance(answer := answers.get(it.id), Published):
@@ -169,17 +203,24 @@ class Work:
 
     def check_copy(self, broker, name, answers):
         """What was answered last is answered again in the same way."""
-        known = [it for it in self.asked.values() if isinstance(it, Publish) and it.topic == name and it.id in answers]
+        known = [
+            it
+            for it in self.asked.values()
+            if isinstance(it, Publish) and it.topic == name and it.id in answers
+        ]
         for last in known[-1:]:
             first = answers[last.id]
             told = replace(first, duplicate=True, durable=True, subscribers=0)
-            assert Conversation(broker, greeted=False).ask(Hello(1, features=DURABLE), last)[1:] == [told]
+            assert Conversation(broker, greeted=False).ask(Hello(1, features=DURABLE), last)[
+                1:
+            ] == [told]
 
 
 def shown(data):
     return '"' + "".join(f"\\x{byte:02x}" for byte in data) + '"'
 
 
+PONG = shown(encode(Pong(1, 2)))
 SMALL_TRACE = f"""\
 7  mkdir({shown(b"/r/data")}, 0700) = 0
 7  openat(AT_FDCWD, {shown(b"/r")}, O_RDONLY|O_DIRECTORY) = 4
@@ -191,7 +232,7 @@ SMALL_TRACE = f"""\
 8  fdatasync(5 <unfinished ...>
 7  accept4(3, {{sa_family=AF_INET}}, [16], SOCK_CLOEXEC) = 9
 7  --- SIGCHLD ---
-7  sendmsg(9, {{msg_name=NULL, msg_iov=[{{iov_base={shown(encode(Pong(1, 2)))}, iov_len=22}}], msg_iovlen=1}}, 0) = 22
+7  sendmsg(9, {{msg_name=NULL, msg_iov=[{{iov_base={PONG}, iov_len=22}}], msg_iovlen=1}}, 0) = 22
 8  <... fdatasync resumed>) = 0
 8  rename({shown(b"/r/data/.a")}, {shown(b"/r/data/a")}) = 0
 8  ftruncate(5, 3 <unfinished ...>
@@ -208,12 +249,22 @@ def test_calls_that_are_made_again_leave_what_a_power_cut_may_leave(tmp_path):
         for seed in range(40):
             target = tmp_path / f"{number} {seed}"
             replay.content.cut(Random(seed), target)
-            found.add(" ".join(sorted(it.name + it.read_text().replace("\0", "0") for it in target.glob("data/*"))))
+            found.add(
+                " ".join(
+                    sorted(
+                        it.name + it.read_text().replace("\0", "0") for it in target.glob("data/*")
+                    )
+                )
+            )
         seen.append((found, (tmp_path / f"{number} 0" / "data").exists()))
         told.append(len(replay.told))
     assert all(is_there for _, is_there in seen[6:])  # since its sync has ended
     assert [found for found, _ in seen[:7]] == [{""}] * 6 + [{"", ".a"}]
-    ends = [number for number, (begins, call) in enumerate(events) if call.name == "fdatasync" and not begins]
+    ends = [
+        number
+        for number, (begins, call) in enumerate(events)
+        if call.name == "fdatasync" and not begins
+    ]
     is_synced = ends[1]
     assert {".a", ".a0000000", ".aone two"} <= seen[is_synced - 1][0]
     assert seen[is_synced][0] == {"", ".aone two"}
@@ -228,12 +279,16 @@ async def test_a_power_cut_between_any_two_calls_loses_nothing_that_was_answered
     data, log, work = tmp_path / "real" / "data", tmp_path / "calls", Work()
     data.parent.mkdir()
     with anyio.fail_after(4 * GUARD):
-        with served("--data", str(data), through=strace(f"{TRACED},{OTHER_CHANGES}", log)) as broker:
+        with served(
+            "--data", str(data), through=strace(f"{TRACED},{OTHER_CHANGES}", log)
+        ) as broker:
             async with connected(broker) as client:
                 await work.run(client, data)
             broker.signal(signal.SIGTERM)
             assert await broker.ended() == 0
-        await eventually(lambda: re.search(rf"^{broker.pid} .*\+\+\+ exited", log.read_text(), re.MULTILINE))
+        await eventually(
+            lambda: re.search(rf"^{broker.pid} .*\+\+\+ exited", log.read_text(), re.MULTILINE)
+        )
     events = recorded(log.read_text().splitlines())
     others = {call.name for _, call in events if str(data).encode() in b"".join(call.texts)}
     assert not others & {*OTHER_CHANGES.split(",")}, "calls that are not made again here"
@@ -250,12 +305,12 @@ async def test_a_power_cut_between_any_two_calls_loses_nothing_that_was_answered
     assert {frame.id for frame in replay.told} >= work.asked.keys()
 
 
-# -- answers of the system -----------------------------------------------------------------------------------------
+# -- answers of the system -----------------------------------------------------------------------
 
 
 def payloads(folder):
     """What a broker that starts with it has in its only topic."""
-    store = Store.opened(folder)
+    store = Store.open(folder)
     ((_, recovered, _),) = store.recovered
     found = []
     for segment in recovered.segments:
@@ -289,7 +344,9 @@ async def test_a_sync_that_fails_ends_the_broker(tmp_path, tracing):
 
 @pytest.mark.soak
 async def test_a_disk_without_room_is_an_answer(tmp_path, tracing):
-    """DUR-6: others notice nothing, and when there is room again, it goes on as if nothing had been sent meanwhile."""
+    """DUR-6: others notice nothing, and when there is room again, it goes on as if nothing had been
+    sent meanwhile.
+    """
     command = strace(WRITES, tmp_path / "calls", "-e", f"inject={WRITES}:error=ENOSPC:when=8..14")
     data, sent, answered = tmp_path / "data", 0, []
     with anyio.fail_after(2 * GUARD), served("--data", str(data), through=command) as broker:
@@ -319,7 +376,10 @@ async def test_a_disk_without_room_is_an_answer(tmp_path, tracing):
 async def test_a_slow_disk_holds_up_nobody_who_does_not_need_it(tmp_path, tracing):
     """DUR-2."""
     command = strace(SYNCS, tmp_path / "calls", "-e", "inject=fdatasync:delay_enter=1000000")
-    with anyio.fail_after(2 * GUARD), served("--data", str(tmp_path / "data"), through=command) as broker:
+    with (
+        anyio.fail_after(2 * GUARD),
+        served("--data", str(tmp_path / "data"), through=command) as broker,
+    ):
         async with connected(broker) as client:
             await client.ask(create(2, "t"))
             for first in range(100, 400, 100):

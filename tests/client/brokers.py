@@ -1,4 +1,4 @@
-"""The two brokers the client is tested against: a real one, and one that does as a test tells it."""
+"""The two brokers the client is tested against: a real one, and one that a test scripts."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +10,7 @@ import zaichik
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import (
     NEED_DATA,
+    TABLES,
     Batch,
     Close,
     Closed,
@@ -23,6 +24,7 @@ from zaichik_protocol import (
     Pong,
     Publish,
     Published,
+    Start,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -31,7 +33,7 @@ from zaichik_protocol import (
     encode,
 )
 
-GUARD = 20  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
+GUARD = 60  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
 START_US = 1_000_000_000  # where the real broker's clock stands
 
 HANG_UP = object()  # an answer that ends the broker's side of the connection
@@ -44,7 +46,9 @@ async def real_broker(**settings) -> AsyncIterator[zaichik.Server]:
     """A real one whose clock stands still."""
     clock = zaichik.ManualClock(START_US)
     with anyio.fail_after(GUARD):
-        async with zaichik.running_broker(clock=clock, settings=zaichik.BrokerSettings(**settings)) as broker:
+        async with zaichik.running_broker(
+            clock=clock, settings=zaichik.BrokerSettings(**settings)
+        ) as broker:
             yield broker
 
 
@@ -55,13 +59,22 @@ async def real_client(**settings) -> AsyncIterator[zaichik.Client]:
         yield client
 
 
+# An answer to Hello: of a broker that has tables.
+TABLES_GRANTED = {
+    Hello: lambda frame: Welcome(
+        frame.id, 1, frame.features & TABLES, 7, 2**21, 8192, 2**20, 10**6, 0, "fake"
+    )
+}
+
+
 class FakeBroker:
     """Answers as told, writes down what it receives, and sends what no real broker would.
 
     Attributes:
         port: where it listens.
         received: every frame so far.
-        answers: what to answer to a type of frame: a frame, bytes, several of those, `HANG_UP`, or None: silence.
+        answers: what to answer to a type of frame: a frame, bytes, several of those, `HANG_UP`, or
+            None: silence.
     """
 
     def __init__(self, port: int, answers: dict[type[Frame], Callable[..., Answer]]) -> None:
@@ -71,7 +84,7 @@ class FakeBroker:
             Hello: lambda frame: Welcome(frame.id, 1, 0, 7, 2**21, 8192, 2**20, 10**6, 0, "fake"),
             Ping: lambda frame: Pong(frame.id, frame.value),
             Publish: lambda frame: Published(frame.id, 0, frame.batch.count, 0, 0),
-            Subscribe: lambda frame: Subscribed(frame.id, 1, 0, 0, 0),
+            Subscribe: subscribed,
             Commit: lambda frame: Committed(frame.id, frame.next) if frame.id else None,
             Unsubscribe: lambda frame: Unsubscribed(frame.id) if frame.id else None,
             Close: lambda frame: Closed(frame.id),
@@ -84,10 +97,14 @@ class FakeBroker:
 
     async def send(self, *frames: Frame | bytes) -> None:
         """Send these, in one piece, unless it has hung up."""
+        await self._send(self._stream, *frames)
+
+    async def _send(self, stream: SocketStream | None, *frames: Frame | bytes) -> None:
+        """Send these to that client, unless it has come back over another connection."""
         async with self._sending:
-            if self._stream is not self._hung_up:
+            if stream is self._stream is not self._hung_up:
                 data = (frame if isinstance(frame, bytes) else encode(frame) for frame in frames)
-                await self._stream.send(b"".join(data))
+                await stream.send(b"".join(data))
 
     async def messages(self, base: int, *payloads: bytes, subscription: int = 1) -> None:
         """Deliver a frame of messages; the first subscription has the id 1."""
@@ -131,21 +148,36 @@ class FakeBroker:
                             if part is HANG_UP:
                                 await self.hang_up()
                             elif part is not None:
-                                await self.send(part)
+                                await self._send(stream, part)
             except (anyio.EndOfStream, anyio.BrokenResourceError):
                 pass
 
 
+def subscribed(frame: Subscribe) -> Subscribed:
+    """The answer of a broker whose topics are empty, of the epoch that is asked for."""
+    start = 0
+    if frame.start == Start.OFFSET:
+        start = frame.value
+    return Subscribed(frame.id, frame.epoch or 1, start, start, start)
+
+
 def messages(base: int, *payloads: bytes, subscription: int = 1) -> Messages:
     """A frame of messages without keys."""
-    return Messages(id=subscription, base=base, accepted_us=START_US, batch=Batch.of((b"", p) for p in payloads))
+    return Messages(
+        id=subscription, base=base, accepted_us=START_US, batch=Batch.of((b"", p) for p in payloads)
+    )
 
 
 @asynccontextmanager
-async def fake_broker(answers: dict[type[Frame], Callable[..., Answer]] | None = None) -> AsyncIterator[FakeBroker]:
+async def fake_broker(
+    answers: dict[type[Frame], Callable[..., Answer]] | None = None,
+) -> AsyncIterator[FakeBroker]:
     """A fake one, ready for a client."""
     with anyio.fail_after(GUARD):
-        async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, BackgroundTasks() as tasks:
+        async with (
+            await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+            BackgroundTasks() as tasks,
+        ):
             broker = FakeBroker(listener.extra(SocketAttribute.local_port), answers or {})
             tasks.group.start_soon(listener.serve, broker.serve)
             yield broker
@@ -154,5 +186,8 @@ async def fake_broker(answers: dict[type[Frame], Callable[..., Answer]] | None =
 @asynccontextmanager
 async def fake_client(answers: dict[type[Frame], Callable[..., Answer]] | None = None, **options):
     """A fake broker and a client of it."""
-    async with fake_broker(answers) as broker, zaichik.connect(port=broker.port, **options) as client:
+    async with (
+        fake_broker(answers) as broker,
+        zaichik.connect(port=broker.port, **options) as client,
+    ):
         yield broker, client

@@ -48,11 +48,19 @@ class Proxy:
             async with broker, anyio.create_task_group() as tasks:
                 self._scopes.add(tasks.cancel_scope)
                 for name, source, sink in ((UP, client, broker), (DOWN, broker, client)):
-                    tasks.start_soon(pass_on, source, sink, size if name == direction else 2**60, tasks.cancel_scope)
+                    tasks.start_soon(
+                        pass_on,
+                        source,
+                        sink,
+                        size if name == direction else 2**60,
+                        tasks.cancel_scope,
+                    )
             self._scopes.discard(tasks.cancel_scope)
 
 
-async def pass_on(source: SocketStream, sink: SocketStream, size: int, scope: anyio.CancelScope) -> None:
+async def pass_on(
+    source: SocketStream, sink: SocketStream, size: int, scope: anyio.CancelScope
+) -> None:
     """So many bytes, at most; then, or when either ends, end it all."""
     try:
         while size > 0:
@@ -66,8 +74,13 @@ async def pass_on(source: SocketStream, sink: SocketStream, size: int, scope: an
 
 @asynccontextmanager
 async def cutting_proxy(target: int, cuts: Iterable[Cut] = ()) -> AsyncIterator[Proxy]:
-    """One that cuts the first connection at the first of the cuts, and so on; those after the last are left alone."""
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, BackgroundTasks() as tasks:
+    """One that cuts the first connection at the first of the cuts, and so on; those after the last
+    are left alone.
+    """
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        BackgroundTasks() as tasks,
+    ):
         proxy = Proxy(listener.extra(SocketAttribute.local_port), target, cuts)
         tasks.group.start_soon(listener.serve, proxy.serve)
         yield proxy

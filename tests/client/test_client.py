@@ -1,9 +1,20 @@
+import asyncio
 import logging
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 
 import anyio
+import anyio.lowlevel
 import pytest
-from brokers import GUARD, HANG_UP, START_US, fake_client, real_broker, real_client
+from brokers import (
+    GUARD,
+    HANG_UP,
+    START_US,
+    fake_broker,
+    fake_client,
+    real_broker,
+    real_client,
+)
 
 import zaichik
 from zaichik import BatchResult, PublishResult
@@ -13,6 +24,7 @@ from zaichik_protocol import (
     AdvanceClock,
     Batch,
     ClockAdvanced,
+    Close,
     Describe,
     Described,
     Error,
@@ -28,7 +40,7 @@ from zaichik_protocol import (
 pytestmark = pytest.mark.anyio
 
 
-# -- topics --------------------------------------------------------------------------------------------------
+# -- topics --------------------------------------------------------------------------------------
 
 
 async def test_a_topic_is_created_with_the_settings_named():
@@ -49,6 +61,14 @@ async def test_a_topic_is_created_with_the_settings_named():
     }
 
 
+async def test_a_table_is_created():
+    """TAB-1."""
+    async with real_client() as client:
+        topic = await client.create_topic("t", table=True, tombstones=timedelta(hours=1))
+        assert (topic.settings["table"], topic.settings["tombstones_ms"]) == (1, 3_600_000)
+        assert "table" not in (await client.create_topic("u", table=False)).settings
+
+
 async def test_creating_a_topic_again_with_the_same_settings_succeeds():
     """TOP-2."""
     async with real_client() as client:
@@ -62,7 +82,7 @@ async def test_creating_a_topic_again_with_other_settings_fails():
     """TOP-2."""
     async with real_client() as client:
         await client.create_topic("t", retention_ttl=0)
-        with pytest.raises(zaichik.TopicExists, match="retention_ttl_ms"):
+        with pytest.raises(zaichik.TopicExists, match="retention_ttl is 0ms, asked for 1500ms"):
             await client.create_topic("t", retention_ttl=1.5)
 
 
@@ -110,7 +130,7 @@ async def test_a_topic_is_deleted_and_its_readers_are_told():
     async with real_client() as client:
         await client.publish("t", b"x")
         async with client.subscribe("t") as subscription:
-            with pytest.raises(zaichik.NotEmpty, match="'t' has 1 messages, 1 subscriptions"):
+            with pytest.raises(zaichik.NotEmpty, match="'t' has 1 message, 1 subscription and"):
                 await client.delete_topic("t", if_empty=True)
             with pytest.raises(zaichik.EpochChanged):
                 await client.delete_topic("t", epoch=subscription.epoch + 1)
@@ -164,7 +184,10 @@ async def test_a_clock_is_advanced_once_although_its_answer_is_lost():
         answer = answers.pop(0)
         return answer if answer is HANG_UP else answer(frame.id)
 
-    told = {Describe: lambda frame: Described(frame.id, 0, b'{"now_us": 7}'), AdvanceClock: advanced}
+    told = {
+        Describe: lambda frame: Described(frame.id, 0, b'{"now_us": 7}'),
+        AdvanceClock: advanced,
+    }
     async with fake_client(told) as (broker, client):
         assert await client.advance_clock(1) == 1_000_007
     assert [frame.to_us for frame in broker.of(AdvanceClock)] == [1_000_007] * 2
@@ -204,7 +227,11 @@ async def test_the_counters_of_all_topics_are_listed(monkeypatch):
         (one,) = await client.counters("t3")
         topic = await client.topic("t3")
     assert [row["name"] for row in found] == names
-    assert (one["published"], one["next_offset"], one["capacity"]) == (1, 1, topic["settings"]["capacity"])
+    assert (one["published"], one["next_offset"], one["capacity"]) == (
+        1,
+        1,
+        topic["settings"]["capacity"],
+    )
 
 
 async def test_one_topic_is_looked_at_closely():
@@ -212,17 +239,27 @@ async def test_one_topic_is_looked_at_closely():
         await client.create_topic("t", compaction_window=60, retention_ttl=60)
         for key in ("a", "\xe4", b"\xff"):
             await client.publish("t", b"x", key=key)
-        async with client.subscribe("t", start="latest"), client.subscribe("t", start=1, credit=1) as behind:
+        async with (
+            client.subscribe("t", start="latest"),
+            client.subscribe("t", start=1, credit=1) as behind,
+        ):
             windows, marks = await client.windows("t"), await client.marks("t")
             assert [key for key, _ in windows] == [b"\xff", "\xe4".encode(), b"a"]
-            assert marks == [(offset, opened_us) for offset, (_, opened_us) in enumerate(reversed(windows))]
+            assert marks == [
+                (offset, opened_us) for offset, (_, opened_us) in enumerate(reversed(windows))
+            ]
             assert await client.windows("t", 1) == windows[:1]
             assert await client.marks("t", 1) == marks[:1]
             first, second = await client.furthest("t")
             assert await client.furthest("t", 1) == [first]
             assert (first["start"], second["start"]) == (1, 3)
             assert behind.start == 1
-        assert await client.windows("none") == await client.marks("none") == await client.furthest("none") == []
+        assert (
+            await client.windows("none")
+            == await client.marks("none")
+            == await client.furthest("none")
+            == []
+        )
 
 
 async def test_a_page_is_told_as_it_comes():
@@ -261,7 +298,12 @@ async def test_why_a_message_did_not_arrive_is_explained():
 async def test_what_cannot_be_explained():
     async with real_client() as client:
         await client.publish("t", b"x")
-        for wrong in ({}, {"offset": 0, "key": "k"}, {"at": datetime.now(UTC)}, {"offset": 0, "at": datetime.now(UTC)}):
+        for wrong in (
+            {},
+            {"offset": 0, "key": "k"},
+            {"at": datetime.now(UTC)},
+            {"offset": 0, "at": datetime.now(UTC)},
+        ):
             with pytest.raises(ValueError, match="either an offset, or a key"):
                 await client.explain("t", **wrong)
         with pytest.raises(zaichik.NoSuchTopic):
@@ -274,14 +316,18 @@ async def test_what_cannot_be_explained():
         assert await client.explain("t", offset=0)
 
 
-# -- publishing ----------------------------------------------------------------------------------------------
+# -- publishing ----------------------------------------------------------------------------------
 
 
 async def test_a_message_published_is_stored():
     """PUB-1, PUB-3."""
     async with real_client() as client, client.subscribe("t") as subscription:
-        assert await client.publish("t", b"a") == PublishResult(offset=0, compacted=False, subscribers=1)
-        assert await client.publish("t", b"b", key="k") == PublishResult(offset=1, compacted=False, subscribers=1)
+        assert await client.publish("t", b"a") == PublishResult(
+            offset=0, compacted=False, subscribers=1
+        )
+        assert await client.publish("t", b"b", key="k") == PublishResult(
+            offset=1, compacted=False, subscribers=1
+        )
         assert await anext(subscription) == zaichik.Message("t", 0, START_US / 1e6, None, b"a")
         assert await anext(subscription) == zaichik.Message("t", 1, START_US / 1e6, b"k", b"b")
 
@@ -291,7 +337,9 @@ async def test_a_compacted_message_has_no_offset():
     async with real_client() as client:
         await client.create_topic("t", compaction_window=10)
         await client.publish("t", b"a", key="k")
-        assert await client.publish("t", b"b", key=b"k") == PublishResult(offset=None, compacted=True, subscribers=0)
+        assert await client.publish("t", b"b", key=b"k") == PublishResult(
+            offset=None, compacted=True, subscribers=0
+        )
 
 
 @pytest.mark.parametrize("as_batch", [False, True])
@@ -307,14 +355,49 @@ async def test_a_batch_result_names_the_dropped_messages(as_batch):
         await client.create_topic("t", compaction_window="forever")
         await client.publish("t", b"0")
         result = await client.publish_batch("t", messages)
-    assert result == BatchResult(first_offset=1, stored=3, compacted=2, dropped=(2, 4), subscribers=0)
+    assert result == BatchResult(
+        first_offset=1, stored=3, compacted=2, dropped=(2, 4), subscribers=0
+    )
 
 
 async def test_the_dropped_messages_of_a_long_batch_are_read_from_the_bitmap():
     async with real_client() as client:
         await client.create_topic("t", compaction_window="forever")
-        result = await client.publish_batch("t", ((str(number % 10), b"") for number in range(1000)))
+        result = await client.publish_batch(
+            "t", ((str(number % 10), b"") for number in range(1000))
+        )
     assert result.dropped == tuple(range(10, 1000))
+
+
+async def test_a_message_without_payload_deletes_its_key():
+    """TAB-5."""
+    async with real_client() as client:
+        await client.create_topic("t", table=True)
+        assert (await client.publish("t", b"1", key="a")).offset == 0
+        await client.publish_batch("t", [("b", b"2"), ("a", None)])
+        await client.publish("t", None, key="b")
+        state = await client.topic("t")
+        assert (state["keys"], state["tombstones"], state["superseded"]) == (0, 2, 2)
+
+
+async def test_a_batch_of_the_wire_deletes_keys_if_that_is_said():
+    """TAB-6: as a copy of messages does."""
+    async with real_client() as client:
+        await client.create_topic("t", table=True)
+        copied = Batch.of([(b"a", b""), (b"b", b"1")])
+        with pytest.raises(zaichik.InvalidField):
+            await client.publish_batch("t", copied)
+        assert (await client.publish_batch("t", copied, tombstones=True)).stored == 2
+        assert (await client.topic("t"))["tombstones"] == 1
+
+
+async def test_deleting_no_key_in_particular_is_refused_before_it_is_sent():
+    async with fake_client() as (broker, client):
+        for use in (client.publish("t", None), client.publish_batch("t", [(None, None)])):
+            with pytest.raises(ValueError, match="name the key"):
+                await use
+        await client.ping()
+        assert broker.of(Publish) == []
 
 
 async def test_an_empty_key_is_refused_before_it_is_sent():
@@ -336,12 +419,14 @@ async def test_an_empty_batch_is_refused_before_it_is_sent():
 @pytest.mark.parametrize("size", [2**20 + 1, 3 * 2**20])
 async def test_a_message_larger_than_the_broker_accepts_does_not_end_the_connection(size):
     async with real_client() as client:
-        with pytest.raises(zaichik.MessageTooLarge, match=f"{size} bytes is too large"):
+        with pytest.raises(zaichik.MessageTooLarge, match=f"{size:,} bytes is too large"):
             await client.publish("t", b"x" * size)
         await client.publish("t", b"x" * 2**20)
 
 
-@pytest.mark.parametrize("messages", [[(None, b"x" * 2**20)] * 2, [(None, b"")] * 8193, [(None, b"")] * 200_000])
+@pytest.mark.parametrize(
+    "messages", [[(None, b"x" * 2**20)] * 2, [(None, b"")] * 8193, [(None, b"")] * 200_000]
+)
 async def test_a_batch_larger_than_the_broker_accepts_does_not_end_the_connection(messages):
     async with real_client() as client:
         with pytest.raises(zaichik.BatchTooLarge, match="Send it in pieces"):
@@ -392,7 +477,7 @@ async def test_many_batches_in_flight_at_once_do_not_deadlock():
             assert (await anext(subscription)).offset == offset
 
 
-# -- what comes out of the blocks ----------------------------------------------------------------------------
+# -- what comes out of the blocks ----------------------------------------------------------------
 
 
 class Own(Exception):
@@ -474,7 +559,10 @@ async def test_a_background_failure_of_a_client_ends_its_block(monkeypatch):
 
 async def test_a_generator_of_messages_may_be_abandoned():
     async def payloads(port):
-        async with zaichik.connect(port=port) as client, client.subscribe("t", start=0) as subscription:
+        async with (
+            zaichik.connect(port=port) as client,
+            client.subscribe("t", start=0) as subscription,
+        ):
             async for message in subscription:
                 yield message.payload
 
@@ -486,11 +574,13 @@ async def test_a_generator_of_messages_may_be_abandoned():
         assert await client.subscriptions() == []
 
 
-# -- subscribing, as far as the client does it -----------------------------------------------------------------
+# -- subscribing, as far as the client does it ---------------------------------------------------
 
 
 async def test_a_refused_subscription_leaves_nothing_behind(caplog):
-    async with fake_client({Subscribe: lambda f: Error(f.id, ErrorCode.EPOCH_CHANGED, 4, "epoch", 0, "no")}) as (
+    async with fake_client(
+        {Subscribe: lambda f: Error(f.id, ErrorCode.EPOCH_CHANGED, 4, "epoch", 0, "no")}
+    ) as (
         broker,
         client,
     ):
@@ -540,4 +630,106 @@ async def test_ping_is_answered_after_everything_before_it(caplog):
             await broker.has_received(Publish)
             await client.ping()
         kinds = [type(frame) for frame in broker.received[1:]]
-        assert kinds == [Subscribe, Unsubscribe, Publish, Ping], "the first two ask for the topic's epoch"
+        assert kinds == [Subscribe, Unsubscribe, Publish, Ping], (
+            "the first two ask for the topic's epoch"
+        )
+
+
+# -- blocks that other tasks leave -----------------------------------------------------------------
+
+
+async def enter_all(stack, port):
+    """Enter every block that a client has."""
+    client = await stack.enter_async_context(zaichik.connect(port=port))
+    producer = await stack.enter_async_context(client.producer("t"))
+    subscription = await stack.enter_async_context(client.subscribe("t", start=0))
+    await producer.send(b"a")
+    return client, subscription
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("waits", [True, False], ids=["waiting", "ended"])
+async def test_another_task_may_leave_what_one_has_entered(waits):
+    """As the set-up and the tear-down of a fixture. On trio: see `DetachedTasks`."""
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
+        stack, is_over = AsyncExitStack(), asyncio.Event()
+        entered = asyncio.get_running_loop().create_future()
+
+        async def enter():
+            entered.set_result(await enter_all(stack, broker.port))
+            if waits:
+                await is_over.wait()
+            return "not cancelled"
+
+        async def leave():
+            await stack.aclose()
+
+        entering = asyncio.create_task(enter())
+        client, subscription = await entered
+        assert (await anext(subscription)).payload == b"a"
+        await asyncio.create_task(leave())
+        is_over.set()
+        assert await entering == "not cancelled"
+        with pytest.raises(zaichik.ConnectionLost, match="this client has closed it"):
+            await client.ping()
+        assert await other.subscriptions() == []
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_client_may_be_started_and_stopped_with_a_timeout():
+    """`wait_for` has a task of its own, up to Python 3.11."""
+    async with real_broker() as broker:
+        connecting = zaichik.connect(port=broker.port)
+        client = await asyncio.wait_for(connecting.__aenter__(), GUARD)
+        await client.publish("t", b"a")
+        await asyncio.wait_for(connecting.__aexit__(None, None, None), GUARD)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_loop_over_a_generator_with_a_client_may_be_left():
+    """The event loop closes it, in another task."""
+
+    async def messages(port):
+        async with (
+            zaichik.connect(port=port) as client,
+            client.subscribe("t", start=0) as subscription,
+        ):
+            async for message in subscription:
+                yield message
+
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as client:
+        await client.publish("t", b"a")
+        with anyio.CancelScope():
+            async for message in messages(broker.port):
+                assert message.payload == b"a"
+                break
+        while len(await client.connections()) > 1:
+            await anyio.lowlevel.checkpoint()
+        assert asyncio.current_task().cancelling() == 0
+
+
+async def test_clients_may_be_closed_in_the_order_in_which_they_were_opened():
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
+        with anyio.CancelScope():
+            clients = [zaichik.connect(port=broker.port) for _ in range(3)]
+            for client in clients:
+                await client.__aenter__()
+            for left, client in enumerate(clients, 1):
+                await client.__aexit__(None, None, None)
+                assert len(await other.connections()) == 4 - left
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_a_cancelled_block_still_ends_in_order():
+    """The broker is sent what was published, and a Close."""
+    async with fake_broker() as broker:
+        with anyio.CancelScope() as scope:
+            async with (
+                zaichik.connect(port=broker.port) as client,
+                client.producer("t") as producer,
+            ):
+                await producer.send(b"a")
+                scope.cancel()
+                await anyio.sleep_forever()
+        assert scope.cancelled_caught
+        assert [type(frame) for frame in broker.received][-2:] == [Publish, Close]

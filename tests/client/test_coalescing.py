@@ -2,7 +2,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from brokers import GUARD, HANG_UP, fake_client, real_broker, real_client
+from brokers import GUARD, HANG_UP, TABLES_GRANTED, fake_client, real_broker, real_client
 from proxy import cutting_proxy
 
 import zaichik
@@ -17,7 +17,7 @@ def stored(request, first_offset=0):
 
 
 async def at_once(client, *payloads, topic="t"):
-    """The results, or errors, of publishing these in as many tasks, in the order of the payloads."""
+    """The results, or errors, of publishing each of these in a task, in their order."""
     results = {}
 
     async def publish(number, payload):
@@ -44,7 +44,57 @@ async def test_each_call_gets_the_offset_of_its_own_message():
         results = await at_once(client, *payloads)
         async with client.subscribe("t", start=0, until=100) as subscription:
             found = {message.offset: message.payload async for message in subscription}
-    assert {result.offset: payload for result, payload in zip(results, payloads, strict=True)} == found
+    assert {
+        result.offset: payload for result, payload in zip(results, payloads, strict=True)
+    } == found
+
+
+async def test_a_tombstone_does_not_travel_with_an_empty_payload_that_is_none():
+    """TAB-6: one flag holds for the whole batch."""
+    meant = [
+        ("a", None),
+        ("b", b"1"),
+        ("c", None),
+        ("d", b""),
+        (None, b""),
+        ("e", b""),
+        ("f", None),
+    ]
+    async with fake_client(TABLES_GRANTED) as (broker, client):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.publish, "t", b"the first travels alone")
+            for key, payload in meant:
+                tasks.start_soon(client.publish, "t", payload, key)
+        requests = broker.of(Publish)
+        empty = [
+            (key, request.tombstones)
+            for request in requests
+            for key, payload in zip(request.batch.keys(), request.batch.payloads(), strict=True)
+            if key and not payload
+        ]
+    assert dict(empty) == {b"a": True, b"c": True, b"f": True, b"d": False, b"e": False}
+    assert len(empty) == 5
+    assert len(requests) < len(meant), "the others share batches"
+
+
+async def test_messages_refused_together_are_retried_as_they_were_meant():
+    """TAB-6."""
+
+    def one_by_one(request):
+        if request.batch.count > 1:
+            return Error(request.id, ErrorCode.BATCH_TOO_LARGE, Publish.TYPE, "batch", 0, "no")
+        return stored(request)
+
+    async with fake_client({**TABLES_GRANTED, Publish: one_by_one}) as (broker, client):
+        async with anyio.create_task_group() as tasks:
+            for key, payload in [("first", b""), ("a", None), ("b", b"1")]:
+                tasks.start_soon(client.publish, "t", payload, key)
+        alone = [request for request in broker.of(Publish) if request.batch.count == 1]
+        assert {request.batch.keys()[0]: request.tombstones for request in alone} == {
+            b"first": False,
+            b"a": True,
+            b"b": False,
+        }
 
 
 async def test_calls_for_different_topics_travel_apart():
@@ -52,7 +102,10 @@ async def test_calls_for_different_topics_travel_apart():
         async with anyio.create_task_group() as tasks:
             for number in range(20):
                 tasks.start_soon(client.publish, f"t{number % 2}", b"")
-        assert [(state["name"], state["stored"]) for state in await client.topics()] == [("t0", 10), ("t1", 10)]
+        assert [(state["name"], state["stored"]) for state in await client.topics()] == [
+            ("t0", 10),
+            ("t1", 10),
+        ]
 
 
 async def test_each_call_learns_whether_its_own_message_was_compacted_away():
@@ -68,7 +121,9 @@ async def test_each_call_learns_whether_its_own_message_was_compacted_away():
             tasks.start_soon(publish)
             first, rest = await broker.has_received(Publish), await broker.has_received(Publish, 2)
             await broker.send(stored(first))
-            await broker.send(Published(rest.id, 7, 2, 2, 2, b"\x05"))  # the first and the third are dropped
+            await broker.send(
+                Published(rest.id, 7, 2, 2, 2, b"\x05")
+            )  # the first and the third are dropped
         by_payload = dict(zip(payloads, results, strict=True))
         assert [by_payload[payload] for payload in rest.batch.payloads()] == [
             PublishResult(None, compacted=True, subscribers=2),
@@ -89,7 +144,9 @@ async def test_messages_refused_together_are_retried_alone_and_each_gets_its_own
 
     def small_and_good(request):
         if request.batch.count > 1:
-            return Error(request.id, ErrorCode.BATCH_TOO_LARGE, Publish.TYPE, "batch", 0, "together")
+            return Error(
+                request.id, ErrorCode.BATCH_TOO_LARGE, Publish.TYPE, "batch", 0, "together"
+            )
         if request.batch.payloads() == [b"bad"]:
             return Error(request.id, ErrorCode.INVALID_FIELD, Publish.TYPE, "batch", 0, "alone")
         return stored(request)
@@ -105,9 +162,14 @@ async def test_messages_that_may_have_been_stored_are_not_retried_alone():
     """PUB-4: the broker has forgotten the producer meanwhile, so it can tell nobody."""
 
     def forgotten(request):
-        return Error(request.id, ErrorCode.PRODUCER_UNKNOWN, Publish.TYPE, "producer", 0, "nobody can tell")
+        return Error(
+            request.id, ErrorCode.PRODUCER_UNKNOWN, Publish.TYPE, "producer", 0, "nobody can tell"
+        )
 
-    async with fake_client({Publish: lambda _: None}) as (broker, client), anyio.create_task_group() as tasks:
+    async with (
+        fake_client({Publish: lambda _: None}) as (broker, client),
+        anyio.create_task_group() as tasks,
+    ):
         results = []
 
         async def publish():
@@ -133,7 +195,10 @@ async def test_a_ring_smaller_than_a_batch_takes_the_messages_one_by_one():
 
 
 async def test_a_call_that_is_cancelled_does_not_keep_the_others_of_its_batch():
-    async with fake_client({Publish: lambda _: None}) as (broker, client), anyio.create_task_group() as tasks:
+    async with (
+        fake_client({Publish: lambda _: None}) as (broker, client),
+        anyio.create_task_group() as tasks,
+    ):
         results = []
         impatient = anyio.CancelScope()
 
@@ -156,8 +221,14 @@ async def test_a_call_that_is_cancelled_does_not_keep_the_others_of_its_batch():
 
 
 async def test_a_call_that_is_cancelled_before_its_batch_leaves_takes_its_message_back():
-    """Or a program that gives up and tries again, while there is no connection, would have all its tries stored."""
-    async with real_broker() as broker, cutting_proxy(broker.port) as proxy, AsyncExitStack() as stack:
+    """Or a program that gives up and tries again, while there is no connection, would have all its
+    tries stored.
+    """
+    async with (
+        real_broker() as broker,
+        cutting_proxy(broker.port) as proxy,
+        AsyncExitStack() as stack,
+    ):
         client = await stack.enter_async_context(zaichik.connect(port=proxy.port, reconnect=GUARD))
         proxy.target = 1  # nobody listens there
         proxy.cut()
@@ -182,7 +253,9 @@ async def test_a_call_that_is_cancelled_before_its_batch_leaves_takes_its_messag
         assert found == {b"%d" % number: offset for offset, number in enumerate((1, 2, 4, 5, 7, 8))}
         assert [state["name"] for state in await client.topics()] == ["t"]
         async with client.subscribe("t", start=0, until=6) as subscription:
-            assert [message.payload async for message in subscription] == sorted(found, key=found.__getitem__)
+            assert [message.payload async for message in subscription] == sorted(
+                found, key=found.__getitem__
+            )
 
 
 async def test_an_unencodable_name_is_raised_by_each_call_and_the_connection_continues():
@@ -214,7 +287,9 @@ async def test_calls_that_wait_for_their_turn_learn_that_the_connection_is_lost(
 
 
 async def test_a_call_does_not_join_a_batch_that_could_not_be_sent():
-    """A subscription that is left after the connection leaves its Unsubscribe unsent, so no call is alone."""
+    """A subscription that is left after the connection leaves its Unsubscribe unsent, so no call is
+    alone.
+    """
     async with real_broker() as broker, AsyncExitStack() as stack:
         async with zaichik.connect(port=broker.port) as client:
             await stack.enter_async_context(client.subscribe("t"))
@@ -234,5 +309,9 @@ async def test_a_fatal_error_is_not_answered_by_sending_again():
 
     async with fake_client({Publish: fatal_for_many}) as (broker, client):
         results = await at_once(client, b"a", b"b", b"c")
-        assert sorted(type(result).__name__ for result in results) == ["Internal", "Internal", "PublishResult"]
+        assert sorted(type(result).__name__ for result in results) == [
+            "Internal",
+            "Internal",
+            "PublishResult",
+        ]
         assert len(broker.of(Publish)) == 2

@@ -23,12 +23,16 @@ from zaichik_protocol import (
     ErrorCode,
     GoAway,
     Hello,
+    Lagged,
     Ping,
     Pong,
     Publish,
     Published,
     Subscribe,
+    Subscribed,
+    SubscriptionEnded,
     Unsubscribe,
+    Welcome,
     encode,
 )
 
@@ -40,10 +44,12 @@ def silent(_frame):
 
 
 def fatal(request_id, code=ErrorCode.INTERNAL):
-    return Error(request_id, code, Ping.TYPE, "", 0, code.meaning, retryable=code.retryable, fatal=True)
+    return Error(
+        request_id, code, Ping.TYPE, "", 0, code.meaning, retryable=code.retryable, fatal=True
+    )
 
 
-# -- connecting ----------------------------------------------------------------------------------------------
+# -- connecting ----------------------------------------------------------------------------------
 
 
 async def test_the_broker_learns_the_clients_name():
@@ -70,7 +76,11 @@ async def test_an_unencodable_name_is_raised_unwrapped():
 
 async def test_the_brokers_greeting_is_kept():
     async with fake_client() as (_, client):
-        assert (client.welcome.broker, client.welcome.boot, client.welcome.max_batch) == ("fake", 7, 8192)
+        assert (client.welcome.broker, client.welcome.boot, client.welcome.max_batch) == (
+            "fake",
+            7,
+            8192,
+        )
 
 
 async def test_a_missing_broker_is_reported_with_the_next_step():
@@ -86,7 +96,10 @@ async def test_a_host_that_has_no_address_is_not_told_to_start_a_broker(monkeypa
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(SocketStream, "connect", unknown)
-    told = r"^no broker answers at typo:8889 \(Name or service not known\)\. Is the host's name right\?"
+    told = (
+        r"^no broker answers at typo:8889 \(Name or service not known\)\. Is the host's name "
+        r"right\?"
+    )
     with pytest.raises(zaichik.ConnectFailed, match=told):
         async with zaichik.connect("typo"):
             pass
@@ -133,13 +146,17 @@ async def test_the_timeout_is_for_connecting_and_greeting_together(monkeypatch):
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00" * 12, b""])
 async def test_a_peer_that_answers_otherwise_is_not_a_broker(answer):
     async with fake_broker({Hello: lambda _: [answer, HANG_UP]}) as broker:
-        with pytest.raises(zaichik.ConnectFailed, match=r"as a zaichik broker \([^][]+\) \[CONNECT_FAILED\]$"):
+        with pytest.raises(
+            zaichik.ConnectFailed, match=r"as a zaichik broker \([^][]+\) \[CONNECT_FAILED\]$"
+        ):
             async with zaichik.connect(port=broker.port):
                 pass
 
 
 async def test_a_broker_that_is_full_says_so(monkeypatch):
-    monkeypatch.setattr("zaichik.serving.server.is_loopback", lambda _: False)  # who may be an operator (CLO-5)
+    monkeypatch.setattr(
+        "zaichik.server.server.is_loopback", lambda _: False
+    )  # who may be an operator (CLO-5)
     async with real_broker(max_connections=1) as broker, zaichik.connect(port=broker.port):
         with pytest.raises(zaichik.TooManyConnections, match="the broker has 1 connection"):
             async with zaichik.connect(port=broker.port):
@@ -147,7 +164,9 @@ async def test_a_broker_that_is_full_says_so(monkeypatch):
 
 
 async def test_a_broker_that_is_stopping_cannot_be_connected_to():
-    async with fake_broker({Hello: lambda _: [GoAway(0, 1, "the broker is stopping"), HANG_UP]}) as broker:
+    async with fake_broker(
+        {Hello: lambda _: [GoAway(0, 1, "the broker is stopping"), HANG_UP]}
+    ) as broker:
         with pytest.raises(zaichik.ConnectFailed, match="the broker is stopping"):
             async with zaichik.connect(port=broker.port):
                 pass
@@ -170,7 +189,9 @@ async def test_a_refused_hello_raises_the_refusal(code, kind):
 
 async def test_a_hello_answered_with_something_else_is_an_error():
     async with fake_broker({Hello: lambda frame: Pong(frame.id, 0)}) as broker:
-        with pytest.raises(zaichik.UnexpectedReply, match=r"answered Hello with Pong \[UNEXPECTED_REPLY\]$"):
+        with pytest.raises(
+            zaichik.UnexpectedReply, match=r"answered Hello with Pong \[UNEXPECTED_REPLY\]$"
+        ):
             async with zaichik.connect(port=broker.port):
                 pass
 
@@ -187,7 +208,7 @@ async def test_cancelling_while_connecting_leaves_nothing_behind():
         tasks.cancel_scope.cancel()
 
 
-# -- requests and replies ------------------------------------------------------------------------------------
+# -- requests and replies ------------------------------------------------------------------------
 
 
 async def test_a_reply_of_another_type_is_an_error_and_the_connection_continues():
@@ -218,7 +239,9 @@ async def test_replies_go_to_the_requests_they_answer_in_whatever_order_they_com
         results = {}
 
         async def publish(payload):
-            results[payload] = await client.publish(payload.decode(), payload)  # of one topic they would gather
+            results[payload] = await client.publish(
+                payload.decode(), payload
+            )  # of one topic they would gather
 
         async with anyio.create_task_group() as tasks:
             for payload in (b"a", b"b", b"c"):
@@ -227,7 +250,11 @@ async def test_replies_go_to_the_requests_they_answer_in_whatever_order_they_com
             requests = {frame.id: frame.batch.payloads()[0] for frame in broker.of(Publish)}
             for request_id in sorted(requests, reverse=True):
                 await broker.send(Published(request_id, ord(requests[request_id]), 1, 0, 0))
-        assert {payload: result.offset for payload, result in results.items()} == {b"a": 97, b"b": 98, b"c": 99}
+        assert {payload: result.offset for payload, result in results.items()} == {
+            b"a": 97,
+            b"b": 98,
+            b"c": 99,
+        }
 
 
 async def test_a_refusal_of_a_request_without_a_reply_is_logged(caplog):
@@ -239,22 +266,165 @@ async def test_a_refusal_of_a_request_without_a_reply_is_logged(caplog):
     assert "too far" in record.getMessage()
 
 
-async def test_events_without_a_subscription_are_dropped():
+async def test_events_of_a_subscription_that_was_left_are_dropped():
     async with fake_client() as (broker, client):
-        await broker.messages(0, b"late", subscription=99)
+        async with client.subscribe("t"):
+            pass
+        await broker.messages(0, b"late", subscription=1)
         await client.ping()
 
 
-# -- the short cut -------------------------------------------------------------------------------------------
+# -- what no right broker sends ------------------------------------------------------------------
+
+LOST = r"was lost: the bytes received are not zaichik's protocol: .*{} \[CONNECTION_LOST\]$"
+
+
+@pytest.mark.parametrize(
+    ("frame", "problem"),
+    [
+        (messages(0, b"", subscription=0), "subscription 0, which there never was"),
+        (messages(0, b"", subscription=2), "subscription 2, which there never was"),
+        (Lagged(2, 0, 1), "subscription 2, which there never was"),
+        (SubscriptionEnded(2, 1, 0, ""), "subscription 2, which there never was"),
+        (messages(1, b"a"), "was sent offset 1 where 0 comes next"),
+        (SubscriptionEnded(1, 1, 0, ""), "when the broker said that it has ended there"),
+        (Published(77, 0, 1, 0, 0), "this Published answers no request"),
+        (Published(0, 0, 1, 0, 0), "this Published answers no request"),
+        (Pong(5, 0), "this Pong answers no request"),
+        (Subscribed(1, 1, 0, 0, 0), "this Subscribed answers no request"),
+    ],
+)
+async def test_a_frame_out_of_its_place_ends_the_connection(frame, problem):
+    """It is not tried again: the next connection would be to the same broker, or proxy."""
+    async with fake_client() as (broker, client):
+        async with client.subscribe("t") as subscription:
+            await broker.send(frame)
+            with pytest.raises(zaichik.ConnectionLost, match=LOST.format(problem)):
+                await anext(subscription)
+        with pytest.raises(zaichik.ConnectionLost, match=LOST.format(problem)):
+            await client.ping()
+        assert len(broker.of(Hello)) == 1
+
+
+async def test_what_came_before_such_a_frame_is_given_out():
+    async with fake_client() as (broker, client), client.subscribe("t") as subscription:
+        await broker.send(messages(0, b"a", b"b"), messages(0, b"a", b"b"))
+        assert [(await anext(subscription)).payload for _ in range(2)] == [b"a", b"b"]
+        with pytest.raises(zaichik.ConnectionLost, match="offset 0 where 2 comes next"):
+            await anext(subscription)
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "problem"),
+    [
+        (Publish, lambda f: Published(f.id + 1, 0, 1, 0, 0), "Published answers no request"),
+        (Publish, lambda f: Published(f.id, 0, 2, 0, 0), "another number of messages than 1"),
+        (Publish, lambda f: Published(f.id, 0, 0, 0, 0), "another number of messages than 1"),
+        (
+            Publish,
+            lambda f: Published(f.id, 2**64 - 1, 2**32 - 1, 0, 0),
+            "another number of messages than 1",
+        ),
+    ],
+)
+async def test_a_publish_that_is_answered_wrongly_is_not_confirmed(kind, answer, problem):
+    async with fake_client({kind: answer}) as (_, client):
+        with pytest.raises(zaichik.ConnectionLost, match=LOST.format(problem)):
+            await client.publish("t", b"a")
+
+
+async def test_a_batch_that_a_program_numbers_is_answered_as_the_first_time():
+    """PUB-4: whatever it has under that number now."""
+    duplicate = lambda f: Published(f.id, 3, 5, 0, 0, duplicate=True)  # noqa: E731
+    async with fake_client({Publish: duplicate}) as (_, client):
+        result = await client.publish_batch("t", [(None, b"a")], producer=7, number=0)
+        assert (result.first_offset, result.stored) == (3, 5)
+
+
+async def test_a_subscription_to_another_topic_than_asked_for_is_not_begun():
+    """TOP-5."""
+    async with fake_client({Subscribe: lambda f: Subscribed(f.id, 7, 0, 0, 0)}) as (_, client):
+        with pytest.raises(zaichik.ConnectionLost, match=LOST.format("epoch 6, and was made of 7")):
+            async with client.subscribe("t", epoch=6):
+                pass
+
+
+@pytest.mark.parametrize("version", [0, 2, 99])
+async def test_a_version_that_was_not_offered_is_not_spoken(version):
+    """hello.9."""
+
+    def welcome(frame):
+        return Welcome(frame.id, version, 0, 7, 2**21, 8192, 2**20, 10**6, 0, "fake")
+
+    problem = f"this Welcome is of version {version}, which was not offered"
+    async with fake_broker({Hello: welcome}) as broker:
+        with pytest.raises(zaichik.ConnectFailed, match=problem):
+            async with zaichik.connect(port=broker.port):
+                pass
+    assert len(broker.of(Hello)) == 1
+
+
+async def test_a_reply_before_the_next_greeting_is_no_reply():
+    """open.3: over this socket, nothing else was asked yet."""
+    async with fake_client({Ping: silent}) as (broker, client):
+
+        def early(frame):
+            return Pong(broker.of(Ping)[0].id, 0)
+
+        broker.answers[Hello] = early
+        raised = []
+
+        async def ping():
+            with pytest.raises(zaichik.ConnectionLost) as caught:
+                await client.ping()
+            raised.append(str(caught.value))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ping)
+            await broker.has_received(Ping)
+            await broker.hang_up()
+    assert "this Pong comes before the Hello is answered" in raised[0]
+
+
+async def test_a_reply_to_a_request_that_was_given_up_comes_once():
+    async with fake_client({Ping: silent}) as (broker, client):
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.ping)
+                ping = await broker.has_received(Ping)
+                scope.cancel()
+        await broker.send(Pong(ping.id, 0))
+        await client.publish("t", b"")
+        await broker.send(Pong(ping.id, 0))
+        with pytest.raises(zaichik.ConnectionLost, match="this Pong answers no request"):
+            await client.ping()
+
+
+async def test_what_was_given_up_is_not_remembered_over_another_socket():
+    async with fake_client({Ping: silent}) as (broker, client):
+        for _ in range(2):
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(client.ping)
+                    await broker.has_received(Ping)
+                    scope.cancel()
+            broker.received.clear()
+            await broker.hang_up()
+            await broker.has_received(Hello)
+        await client.publish("t", b"")
+        assert client._connection._abandoned == set()
+
+
+# -- the short cut -------------------------------------------------------------------------------
 
 
 @asynccontextmanager
 async def in_memory():
     """A connection whose other end is a stream in memory, its tasks at work and idle."""
     stream = MemoryStream()
-    connection = connection_module.Connection(Dialer(Endpoint("peer", 1)))
+    connection = connection_module.BrokerConnection(Dialer(Endpoint("peer", 1)))
     with anyio.fail_after(GUARD):
-        async with opening.running(connection, stream):
+        async with opening.run_connection(connection, stream):
             await anyio.wait_all_tasks_blocked()
             connection._transport.open()
             await anyio.wait_all_tasks_blocked()
@@ -294,9 +464,9 @@ async def test_requests_made_while_one_waits_are_sent_together():
     async with in_memory() as (connection, stream):
         requests = [Ping(number) for number in range(1, 9)]
         first, rest = await answered(connection, stream, *requests)
-        assert sorted([first, *(rest[at : at + len(first)] for at in range(0, len(rest), len(first)))]) == sorted(
-            map(encode, requests)
-        )
+        assert sorted(
+            [first, *(rest[at : at + len(first)] for at in range(0, len(rest), len(first)))]
+        ) == sorted(map(encode, requests))
 
 
 @pytest.mark.parametrize("room", range(21))
@@ -323,11 +493,11 @@ async def test_the_rest_of_a_partial_send_is_sent_before_later_frames(room):
         assert stream.sent == b"".join(map(encode, (Ping(1), Ping(2), Ping(3))))
 
 
-# -- loss ----------------------------------------------------------------------------------------------------
+# -- loss ----------------------------------------------------------------------------------------
 
 
 async def waiting_tasks_are_woken(broker, client, expected, cause):
-    """A request and two readers of one subscription wait; `cause` is done; all are told `expected`."""
+    """A request and two readers of a subscription wait; after `cause`, all raise `expected`."""
     errors = []
 
     async def told(function):
@@ -354,14 +524,21 @@ async def waiting_tasks_are_woken(broker, client, expected, cause):
 
 async def test_a_lost_connection_wakes_every_task_with_the_reason():
     async with fake_client({Ping: silent}, reconnect=0) as (broker, client):
-        texts = await waiting_tasks_are_woken(broker, client, zaichik.ConnectionLost, broker.hang_up)
-        lost = f"the connection to 127.0.0.1:{broker.port} was lost: the broker closed it [CONNECTION_LOST]"
+        texts = await waiting_tasks_are_woken(
+            broker, client, zaichik.ConnectionLost, broker.hang_up
+        )
+        lost = (
+            f"the connection to 127.0.0.1:{broker.port} was lost: the broker closed it "
+            "[CONNECTION_LOST]"
+        )
         assert set(texts) == {lost}
 
 
 async def test_malformed_bytes_end_the_connection():
     async with fake_client({Ping: silent}, reconnect=0) as (broker, client):
-        texts = await waiting_tasks_are_woken(broker, client, zaichik.ConnectionLost, lambda: broker.send(b"\x00" * 12))
+        texts = await waiting_tasks_are_woken(
+            broker, client, zaichik.ConnectionLost, lambda: broker.send(b"\x00" * 12)
+        )
         assert all("not zaichik's protocol" in text for text in texts)
 
 
@@ -426,19 +603,28 @@ async def test_a_goodbye_remains_the_reason_if_no_other_broker_comes():
         client.subscribe("t") as subscription,
     ):
         broker.stop()
-        with pytest.raises(zaichik.ConnectionLost, match=r"stopping.* not replaced within 0\.05 s.* \[STOPPING\]$"):
+        with pytest.raises(
+            zaichik.ConnectionLost, match=r"stopping.* not replaced within 0\.05 s.* \[STOPPING\]$"
+        ):
             await anext(subscription)
 
 
 async def test_a_goodbye_is_no_reason_for_the_loss_of_the_next_socket():
-    async with fake_client({Ping: lambda _: [GoAway(0, 1, "off to bed"), HANG_UP]}, reconnect=0.05) as (broker, client):
+    async with fake_client(
+        {Ping: lambda _: [GoAway(0, 1, "off to bed"), HANG_UP]}, reconnect=0.05
+    ) as (broker, client):
         broker.answers[Hello] = lambda _: HANG_UP
-        with pytest.raises(zaichik.ConnectionLost, match=r"the broker closed it; .* \[CONNECTION_LOST\]$"):
+        with pytest.raises(
+            zaichik.ConnectionLost, match=r"the broker closed it; .* \[CONNECTION_LOST\]$"
+        ):
             await client.ping()
 
 
 async def test_a_received_reply_counts_whatever_follows():
-    async with fake_client({Publish: silent}, reconnect=0) as (broker, client), anyio.create_task_group() as tasks:
+    async with (
+        fake_client({Publish: silent}, reconnect=0) as (broker, client),
+        anyio.create_task_group() as tasks,
+    ):
 
         async def publish():
             assert (await client.publish("t", b"a")).offset == 5
@@ -551,7 +737,7 @@ class BrokenStream:
 async def test_a_failed_send_leaves_the_reason_to_the_reader(idle):
     """Whether the writer sends, or the request goes at once."""
     stream = BrokenStream(greeting=idle)
-    connection = connection_module.Connection(Dialer(Endpoint("peer", 1)))
+    connection = connection_module.BrokerConnection(Dialer(Endpoint("peer", 1)))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(connection._transport.run, stream)
         if idle:
@@ -562,7 +748,7 @@ async def test_a_failed_send_leaves_the_reason_to_the_reader(idle):
             await connection.request(Ping(1), Pong)
 
 
-# -- leaving -------------------------------------------------------------------------------------------------
+# -- leaving -------------------------------------------------------------------------------------
 
 
 async def test_leaving_sends_close_after_everything_else():
@@ -575,7 +761,10 @@ async def test_leaving_sends_close_after_everything_else():
 
 async def test_leaving_after_the_loss_does_not_wait():
     async with fake_broker() as broker:
-        async with zaichik.connect(port=broker.port, reconnect=0) as client, client.subscribe("t") as subscription:
+        async with (
+            zaichik.connect(port=broker.port, reconnect=0) as client,
+            client.subscribe("t") as subscription,
+        ):
             await broker.hang_up()
             with pytest.raises(zaichik.ConnectionLost):
                 await anext(subscription)
@@ -623,7 +812,10 @@ async def test_a_cancelled_block_still_lets_the_broker_finish(monkeypatch):
     monkeypatch.setattr(connection_module, "CLOSE_SECONDS", GUARD)
     async with real_broker() as broker:
         with anyio.CancelScope() as scope:
-            async with zaichik.connect(port=broker.port) as client, anyio.create_task_group() as tasks:
+            async with (
+                zaichik.connect(port=broker.port) as client,
+                anyio.create_task_group() as tasks,
+            ):
                 for _ in range(30):
                     tasks.start_soon(client.publish_batch, "t", [(None, b"x" * 500_000)])
                 await anyio.lowlevel.checkpoint()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from zaichik.access.contexts import client_tls
 from zaichik.client.dialer import Dialer
 from zaichik.client.endpoint import endpoint
+from zaichik.net.tls_settings import client_tls
 
 TOKEN, PIN = "zk_" + "a" * 43, "sha256:" + "0" * 64
 

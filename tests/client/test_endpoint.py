@@ -116,5 +116,8 @@ def test_what_is_shown_of_an_address_has_no_secret(known):
 
 
 def test_messages_are_masked():
-    assert masked(f"unrecognized arguments: zaichiks://{TOKEN}@h:1") == "unrecognized arguments: zaichiks://...@h:1"
+    assert (
+        masked(f"unrecognized arguments: zaichiks://{TOKEN}@h:1")
+        == "unrecognized arguments: zaichiks://...@h:1"
+    )
     assert masked(f"what is {TOKEN}?") == "what is zk_...?"

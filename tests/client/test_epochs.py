@@ -1,12 +1,16 @@
-"""A broker that comes back without its topics: TOP-5, and that nobody publishes into nothing without being told."""
+"""A broker that comes back without its topics: TOP-5, and that nobody publishes into nothing
+without being told.
+"""
 
 import logging
+import shutil
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 
 import anyio
 import pytest
-from brokers import GUARD, fake_client
+from brokers import GUARD, HANG_UP, fake_client
 from proxy import cutting_proxy
 
 import zaichik
@@ -15,6 +19,8 @@ from zaichik_protocol import (
     FOREVER,
     Commit,
     CreateTopic,
+    Delete,
+    Deleted,
     Error,
     ErrorCode,
     Hello,
@@ -36,19 +42,23 @@ OLD_US, NEW_US = 1_000_000_000, 2_000_000_000  # the clocks of a broker and of t
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(transport_module, "FIRST_PAUSE_SECONDS", 0.0)
 
 
 @asynccontextmanager
 async def broker_at(now_us, **settings):
     clock = zaichik.ManualClock(now_us)
-    async with zaichik.running_broker(clock=clock, settings=zaichik.BrokerSettings(**settings)) as broker:
+    async with zaichik.running_broker(
+        clock=clock, settings=zaichik.BrokerSettings(**settings)
+    ) as broker:
         yield broker
 
 
 @asynccontextmanager
 async def restarted(new_us=NEW_US, *, settings=None, **options):
-    """A client of a broker, a function that puts another broker in its place, and a client of that one."""
+    """A client of a broker, a function that puts another broker in its place, and a client of that
+    one.
+    """
     settings = settings or {}
     with anyio.fail_after(GUARD):
         async with (
@@ -73,7 +83,7 @@ async def settings_of(client, topic):
     return state["settings"]
 
 
-# -- a broker that has lost its topics -----------------------------------------------------------------------
+# -- a broker that has lost its topics -----------------------------------------------------------
 
 
 async def test_a_topic_comes_back_with_the_settings_its_program_gave_it():
@@ -97,14 +107,19 @@ async def test_lost_topics_are_reported_and_logged(caplog):
         await client.publish("used", b"a")
         assert client.lost_topics == ()
         await restart()
-        assert [(lost.topic, lost.old_epoch, lost.new_epoch, lost.refusal) for lost in client.lost_topics] == [
+        assert [
+            (lost.topic, lost.old_epoch, lost.new_epoch, lost.refusal)
+            for lost in client.lost_topics
+        ] == [
             ("made", OLD_US, NEW_US, ""),
             ("used", OLD_US, NEW_US, ""),
         ]
         await client.publish("used", b"b")
         await restart()
         assert len(client.lost_topics) == 2, "it is lost once"
-    warnings = [record.getMessage() for record in caplog.records if record.name == "zaichik.client.epochs"]
+    warnings = [
+        record.getMessage() for record in caplog.records if record.name == "zaichik.client.epochs"
+    ]
     assert len(warnings) == 2
     assert "'used'" in warnings[1]
     assert "lost what was published before" in warnings[1]
@@ -134,7 +149,9 @@ async def test_publishing_fails_if_configured_so():
     async with restarted(on_new_epoch="raise") as (client, restart, other):
         await client.create_topic("t")
         await client.publish("t", b"a")
-        with pytest.raises(zaichik.EpochChanged, match=r"lost what was published before.*Connect again"):
+        with pytest.raises(
+            zaichik.EpochChanged, match=r"lost what was published before.*Connect again"
+        ):
             await stream(client, restart)
         for _ in range(2):
             with pytest.raises(zaichik.EpochChanged):
@@ -176,6 +193,8 @@ async def test_another_boot_with_the_same_epochs_has_lost_nothing(mode):
     async with restarted(OLD_US, on_new_epoch=mode) as (client, restart, other):
         await other.create_topic("made", capacity=5)
         await other.create_topic("used")
+        for topic in ("made", "used"):
+            await other.publish(topic, b"a")
         await client.create_topic("made", capacity=5)
         boot = client.welcome.boot
         await client.publish("made", b"a")
@@ -211,13 +230,17 @@ async def test_a_refusal_for_lack_of_room_is_reported_and_creates_no_topic():
         assert [state["name"] for state in await other.topics()] == ["taken"]
 
 
-# -- a broker that creates nothing by itself -----------------------------------------------------------------
+# -- a broker that creates nothing by itself -----------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["warn", "raise"])
 async def test_asking_for_epochs_creates_no_topic(mode):
     """TOP-3."""
-    async with restarted(settings={"auto_create": False}, on_new_epoch=mode) as (client, restart, other):
+    async with restarted(settings={"auto_create": False}, on_new_epoch=mode) as (
+        client,
+        restart,
+        other,
+    ):
         for _ in range(2):
             with pytest.raises(zaichik.NoSuchTopic):
                 await client.publish("t", b"a")
@@ -240,7 +263,7 @@ def broker_client(client):
     return zaichik.connect(host, port)
 
 
-# -- on the wire ---------------------------------------------------------------------------------------------
+# -- on the wire ---------------------------------------------------------------------------------
 
 
 def topic_frames(broker):
@@ -261,7 +284,10 @@ async def test_the_epoch_is_asked_for_once_and_no_publish_waits_for_it():
 
 
 async def test_a_topic_that_was_created_here_is_not_asked_for():
-    async with fake_client({CreateTopic: lambda f: TopicCreated(f.id, 1, 9, ())}) as (broker, client):
+    async with fake_client({CreateTopic: lambda f: TopicCreated(f.id, 1, 9, ())}) as (
+        broker,
+        client,
+    ):
         await client.create_topic("t")
         await client.publish("t", b"a")
         assert broker.of(Subscribe) == []
@@ -321,7 +347,10 @@ async def test_nothing_is_published_before_the_topics_are_known_but_commits_are_
     answers = {CreateTopic: Keeper(), Subscribe: lambda f: Subscribed(f.id, 9, f.value, 9, f.value)}
     async with fake_client(answers) as (broker, client):
         await client.create_topic("t")
-        async with client.subscribe("t", credit=2, start=0) as subscription, anyio.create_task_group() as tasks:
+        async with (
+            client.subscribe("t", credit=2, start=0) as subscription,
+            anyio.create_task_group() as tasks,
+        ):
             broker.answers[CreateTopic] = lambda _: None
             broker.received.clear()
             await broker.hang_up()
@@ -341,7 +370,37 @@ async def test_nothing_is_published_before_the_topics_are_known_but_commits_are_
             assert broker.of(Publish) == []
             await broker.send(TopicCreated(question.id, 1, 9, ()))
             await broker.has_received(Publish, 2)
-        assert [frame.topic for frame in broker.of(Subscribe)] == ["t", "new"]
+        subscribed = {frame.topic: frame.id for frame in broker.of(Subscribe)}
+        assert list(subscribed) == ["t", "new", "given up"]
+        left = [frame.subscription for frame in broker.of(Unsubscribe)]
+        assert subscribed["given up"] in left
+
+
+async def test_who_subscribes_while_topics_are_asked_for_is_not_overtaken_by_a_question():
+    """The ids of Subscribes must rise: the question about a topic is one, and is sent at once."""
+    answers = {CreateTopic: Keeper(), Subscribe: lambda f: Subscribed(f.id, 9, 0, 0, 0)}
+    async with fake_client(answers) as (broker, client):
+        await client.create_topic("t")
+        broker.answers[CreateTopic] = lambda _: None
+        broker.received.clear()
+        await broker.hang_up()
+        question = await broker.has_received(CreateTopic)
+        made = anyio.Event()
+
+        async def read():
+            async with client.subscribe("read"):
+                made.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(client.publish, "new", b"a")
+            await broker.has_received(Subscribe, 2)
+            await broker.send(TopicCreated(question.id, 1, 9, ()))
+            await made.wait()
+        ids = [frame.id for frame in broker.of(Subscribe)]
+        assert ids == sorted(ids), "or the broker would refuse them"
+        assert [frame.topic for frame in broker.of(Subscribe)] == ["read", "new"]
 
 
 @pytest.mark.parametrize("losses", [1, 3])
@@ -350,7 +409,10 @@ async def test_a_loss_while_topics_are_asked_for_is_followed_by_asking_again(los
     boots = count(7)
     hello = lambda f: Welcome(f.id, 1, 0, min(next(boots), 8), 2**21, 8192, 2**20, 10**6, 0, "fake")  # noqa: E731
     keeper = Keeper()
-    async with fake_client({CreateTopic: keeper, Hello: hello, Publish: lambda _: None}) as (broker, client):
+    async with fake_client({CreateTopic: keeper, Hello: hello, Publish: lambda _: None}) as (
+        broker,
+        client,
+    ):
         await client.create_topic("t")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.publish, "t", b"a")
@@ -435,6 +497,207 @@ async def test_a_topic_that_comes_back_with_other_settings_is_judged_by_its_epoc
         _, again = broker.of(Publish)
         assert (again.producer == first.producer) is (epoch == 9)
         assert [(lost.old_epoch, lost.new_epoch) for lost in client.lost_topics] == [(9, epoch)]
+
+
+# -- a topic that was restored from an older copy --------------------------------------------------
+
+
+class Machine:
+    """Runs one broker after the other, each in a task of its own."""
+
+    def __init__(self, tasks, proxy):
+        self._tasks = tasks
+        self._proxy = proxy
+        self._scope = anyio.CancelScope()
+        self._ended = anyio.Event()
+        self._ended.set()
+
+    async def _run(self, data, *, task_status):
+        with self._scope:
+            async with zaichik.running_broker(data=data) as broker:
+                task_status.started(broker.port)
+                await anyio.sleep_forever()
+        self._ended.set()
+
+    async def start(self, data):
+        self._scope = anyio.CancelScope()
+        self._ended = anyio.Event()
+        self._proxy.target = await self._tasks.start(partial(self._run, data))
+
+    async def stop(self):
+        self._scope.cancel()
+        await self._ended.wait()
+
+
+@asynccontextmanager
+async def machine():
+    with anyio.fail_after(GUARD):
+        async with cutting_proxy(0) as proxy, anyio.create_task_group() as tasks:
+            machine = Machine(tasks, proxy)
+            yield machine, proxy.port
+            await machine.stop()
+
+
+@pytest.mark.parametrize("mode", ["warn", "raise"])
+@pytest.mark.parametrize("since", [0, 1], ids=["before the first", "after the first"])
+async def test_a_copy_that_was_restored_is_published_to_and_what_it_lacks_is_reported(
+    since, mode, tmp_path
+):
+    """The copy was made before the client published, or between two of its messages."""
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    async with machine() as (broker, port):
+        await broker.start(data)
+        async with zaichik.connect(port=port, on_new_epoch=mode) as client:
+            await client.create_topic("t", durable=True)
+            for number in range(since):
+                await client.publish("t", b"%d" % number)
+            await broker.stop()
+            shutil.copytree(data, copy)
+            await broker.start(data)
+            for number in range(since, 5):
+                assert (await client.publish("t", b"%d" % number)).offset == number
+            assert client.lost_topics == ()
+            await broker.stop()
+            await broker.start(copy)
+            # A batch from before it is back would be ambiguous.
+            await client.ping()
+            if mode == "warn" or not since:
+                # Without a gap, this answer is the proof.
+                assert (await client.publish("t", b"5")).offset == since
+            if mode == "warn":
+                assert (await client.publish("t", b"6")).offset == since + 1
+            else:
+                for _ in range(2):
+                    with pytest.raises(zaichik.EpochChanged, match="earlier state"):
+                        await client.publish("t", b"6")
+            (lost,) = client.lost_topics
+            assert (lost.topic, lost.is_older) == ("t", True)
+            assert lost.old_epoch == lost.new_epoch != 0
+
+
+# -- a topic that its program deletes --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["warn", "raise"])
+@pytest.mark.parametrize("options", [{}, {"durable": True}])
+async def test_what_the_program_deletes_and_creates_again_is_not_lost(mode, options, tmp_path):
+    with anyio.fail_after(GUARD):
+        async with (
+            zaichik.running_broker(data=tmp_path) as broker,
+            zaichik.connect(port=broker.port, on_new_epoch=mode) as client,
+        ):
+            first = await client.create_topic("t", **options)
+            await client.publish("t", b"a")
+            await client.delete_topic("t")
+            second = await client.create_topic("t", **options)
+            assert first.epoch != second.epoch
+            assert (await client.publish("t", b"b")).offset == 0
+            await client.delete_topic("t")
+            assert (await client.publish("t", b"c")).offset == 0
+            assert client.lost_topics == ()
+
+
+async def test_what_somebody_else_deletes_is_reported():
+    with anyio.fail_after(GUARD):
+        async with (
+            zaichik.running_broker() as broker,
+            zaichik.connect(port=broker.port) as other,
+            zaichik.connect(port=broker.port) as client,
+        ):
+            await client.create_topic("t")
+            await other.delete_topic("t")
+            with pytest.raises(zaichik.NoSuchTopic):
+                await client.delete_topic("t")
+            await client.create_topic("t")
+            assert [lost.topic for lost in client.lost_topics] == ["t"]
+
+
+async def test_a_topic_that_was_deleted_is_not_created_again_after_a_reconnection():
+    async with restarted() as (client, restart, other):
+        await client.create_topic("t")
+        await client.publish("used", b"a")
+        await client.delete_topic("t")
+        await client.delete_topic("used")
+        await restart()
+        assert await other.topics() == []
+        assert client.lost_topics == ()
+
+
+async def test_a_program_that_makes_a_lost_topic_anew_can_publish():
+    async with restarted(on_new_epoch="raise") as (client, restart, _):
+        await client.create_topic("t")
+        await restart()
+        with pytest.raises(zaichik.EpochChanged):
+            await client.publish("t", b"a")
+        await client.delete_topic("t")
+        await client.create_topic("t")
+        await client.publish("t", b"a")
+        assert len(client.lost_topics) == 1
+
+
+@pytest.mark.parametrize("settings", [{}, {"capacity": 5}])
+async def test_a_topic_whose_delete_is_retried_is_not_asked_for(settings):
+    """Asking would create it, with an epoch that a Delete with an epoch does not delete."""
+    keeper = Keeper()
+    answers = {
+        CreateTopic: keeper,
+        Subscribe: lambda f: Subscribed(f.id, keeper.epoch, 0, 0, 0),
+        Delete: lambda _: HANG_UP,
+    }
+    async with fake_client(answers, on_new_epoch="raise") as (broker, client):
+        if settings:
+            await client.create_topic("t", **settings)
+        await client.publish("t", b"a")
+        await client.publish("other", b"a")
+        broker.received.clear()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(client.delete_topic, "t", epoch=9))
+            await broker.has_received(Delete)
+            broker.answers[Delete] = lambda f: Deleted(f.id)
+        assert [topic for _, topic in topic_frames(broker)] == ["other"]
+        await client.create_topic("t", **settings)
+        await client.publish("t", b"b")
+        assert client.lost_topics == ()
+
+
+@pytest.mark.parametrize("settings", [{}, {"capacity": 5}])
+async def test_a_topic_whose_retried_delete_is_refused_is_asked_for(settings):
+    keeper = Keeper()
+    refusals = [HANG_UP, ErrorCode.NOT_EMPTY]
+
+    def refused(frame):
+        code = refusals.pop(0)
+        if code is HANG_UP:
+            keeper.epoch = 11
+            return HANG_UP
+        return Error(frame.id, code, Delete.TYPE, "topic", 0, code.meaning)
+
+    answers = {
+        CreateTopic: keeper,
+        Subscribe: lambda f: Subscribed(f.id, keeper.epoch, 0, 0, 0),
+        Delete: refused,
+    }
+    async with fake_client(answers) as (_, client):
+        if settings:
+            await client.create_topic("t", **settings)
+        await client.publish("t", b"a")
+        with pytest.raises(zaichik.NotEmpty):
+            await client.delete_topic("t", if_empty=True)
+        await client.ping()
+        assert [(lost.old_epoch, lost.new_epoch) for lost in client.lost_topics] == [(9, 11)]
+
+
+async def test_a_delete_that_was_cancelled_may_have_been_carried_out():
+    keeper = Keeper()
+    async with fake_client({CreateTopic: keeper, Delete: lambda _: None}) as (broker, client):
+        await client.create_topic("t")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.delete_topic, "t")
+            await broker.has_received(Delete)
+            tasks.cancel_scope.cancel()
+        keeper.epoch = 11
+        await client.create_topic("t")
+        assert client.lost_topics == ()
 
 
 async def test_leaving_while_topics_are_asked_for():

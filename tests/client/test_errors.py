@@ -3,6 +3,7 @@ import pickle
 
 import pytest
 from brokers import fake_client
+from offenders import each
 
 import zaichik
 from zaichik import BrokerError, ZaichikError
@@ -21,7 +22,7 @@ def refusal(request_id: int, code: int, **flags: bool) -> Error:
     return Error(request_id, code, Ping.TYPE, "value", 1500, "cause and next step", **flags)
 
 
-@pytest.mark.parametrize("code", CODES)
+@each("code", CODES)
 def test_every_code_has_a_public_type_of_its_own(code):
     error = BrokerError.of(refusal(1, code))
     assert type(error) is type_of(code)
@@ -35,8 +36,12 @@ def test_no_type_stands_for_two_codes():
 
 
 def test_every_public_error_stands_for_a_code():
-    public = {value for name in zaichik.__all__ if isinstance(value := getattr(zaichik, name), type)}
-    assert {cls for cls in public if issubclass(cls, BrokerError)} == {type_of(code) for code in CODES} | {BrokerError}
+    public = {
+        value for name in zaichik.__all__ if isinstance(value := getattr(zaichik, name), type)
+    }
+    assert {cls for cls in public if issubclass(cls, BrokerError)} == {
+        type_of(code) for code in CODES
+    } | {BrokerError}
 
 
 def test_an_error_has_the_fields_of_its_frame():
@@ -49,7 +54,7 @@ def test_an_error_has_the_fields_of_its_frame():
     )
 
 
-@pytest.mark.parametrize("code", CODES)
+@each("code", CODES)
 def test_a_message_ends_in_the_name_of_its_code(code):
     error = BrokerError.of(refusal(1, code))
     assert (error.message, error.name) == ("cause and next step", code.name)
@@ -121,7 +126,9 @@ def test_only_temporary_errors_are_retryable():
 @pytest.mark.parametrize("code", CODES)
 async def test_a_refused_request_raises_the_type_of_its_code(code):
     """ERR."""
-    answers = {Ping: lambda frame: refusal(frame.id, code, retryable=code.retryable, fatal=code.fatal)}
+    answers = {
+        Ping: lambda frame: refusal(frame.id, code, retryable=code.retryable, fatal=code.fatal)
+    }
     async with fake_client(answers, reconnect=0) as (_, client):
         with pytest.raises(type_of(code)) as caught:
             await client.ping()

@@ -48,7 +48,10 @@ async def test_a_round_is_settled_by_the_next_call():
 
 async def test_a_fetch_that_is_cancelled_loses_nothing():
     async with (
-        fake_client({Subscribe: lambda frame: Subscribed(frame.id, 1, 0, 100, 0)}) as (broker, client),
+        fake_client({Subscribe: lambda frame: Subscribed(frame.id, 1, 0, 100, 0)}) as (
+            broker,
+            client,
+        ),
         client.subscribe("t") as subscription,
     ):
         await broker.messages(0, b"0", b"1")
@@ -68,7 +71,10 @@ async def test_a_fetch_that_is_cancelled_loses_nothing():
 async def test_what_has_come_is_returned_before_the_error():
     end = SubscriptionEnded(1, EndCode.FORBIDDEN, 2, "not yours any more")
     async with (
-        fake_client({Subscribe: lambda frame: Subscribed(frame.id, 1, 0, 100, 0)}) as (broker, client),
+        fake_client({Subscribe: lambda frame: Subscribed(frame.id, 1, 0, 100, 0)}) as (
+            broker,
+            client,
+        ),
         client.subscribe("t") as subscription,
     ):
         await broker.send(messages(0, b"0", b"1"), end)
@@ -98,7 +104,10 @@ async def test_a_batch_that_the_program_numbers_waits_for_a_full_topic():
     """RET-9."""
     async with real_client() as client:
         await client.create_topic("t", overflow="reject", capacity=3, retention_ttl="forever")
-        async with client.subscribe("t", name="n", until=6) as subscription, anyio.create_task_group() as tasks:
+        async with (
+            client.subscribe("t", name="n", until=6) as subscription,
+            anyio.create_task_group() as tasks,
+        ):
             await client.publish_batch("t", pairs(3), producer=7)
             tasks.start_soon(lambda: client.publish_batch("t", pairs(3), producer=7, number=1))
             with anyio.fail_after(GUARD):
@@ -106,8 +115,14 @@ async def test_a_batch_that_the_program_numbers_waits_for_a_full_topic():
 
 
 def frame(deltas=(), base=10):
-    return Messages(1, base, START_US, Batch.of((b"", b"%d" % number) for number in range(4)), deltas=deltas,
-                    holes=bool(deltas))  # fmt: skip
+    return Messages(
+        1,
+        base,
+        START_US,
+        Batch.of((b"", b"%d" % number) for number in range(4)),
+        deltas=deltas,
+        holes=bool(deltas),
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,10 +138,54 @@ async def test_the_rest_of_a_frame_has_its_offsets(whole, offset, rest):
     cut = rest_of(whole, offset)
     deltas = cut.deltas if cut.holes else range(cut.batch.count)
     assert [
-        (cut.base + delta, payload) for delta, payload in zip(deltas, cut.batch.each_payload(), strict=True)
+        (cut.base + delta, payload)
+        for delta, payload in zip(deltas, cut.batch.each_payload(), strict=True)
     ] == rest
 
 
 @pytest.mark.parametrize(("whole", "offset"), [(frame(), 14), (frame((0, 2, 5, 6)), 17)])
 async def test_nothing_may_be_left_of_a_frame(whole, offset):
     assert rest_of(whole, offset) is None
+
+
+async def test_what_has_come_is_fetched_without_waiting():
+    async with real_client() as client:
+        await client.create_topic("t", retention_ttl="forever")
+        async with client.subscribe("t", name="n") as subscription:
+            assert subscription.fetch_nowait() == []
+            await client.publish_batch("t", pairs(3))
+            (frame,) = await subscription.fetch()
+            assert subscription.fetch_nowait() == []
+            await client.ping()
+            assert (frame.batch.count, subscription.committed) == (3, 3)
+            await client.delete_topic("t")
+            with pytest.raises(zaichik.SubscriptionLost):
+                subscription.fetch_nowait()
+
+
+async def test_of_what_was_fetched_that_which_was_stepped_past_is_settled():
+    async with real_client() as client:
+        await client.create_topic("t", retention_ttl="forever")
+        await client.publish_batch("t", pairs(3))
+        async with client.subscribe("t", name="n") as subscription:
+            await subscription.fetch()
+            subscription.step_past(2)
+            subscription.commit_settled()
+            assert subscription.committed == 2
+            subscription.settle_fetched()
+            assert subscription.committed == 3
+
+
+async def test_nothing_comes_without_waiting_once_the_connection_is_lost():
+    async with (
+        fake_client(reconnect=0) as (broker, client),
+        client.subscribe("t") as subscription,
+    ):
+        await broker.messages(0, b"0")
+        await client.ping()
+        await broker.hang_up()
+        while subscription.failure is None:
+            await anyio.lowlevel.checkpoint()
+        assert len(subscription.fetch_nowait()) == 1
+        with pytest.raises(zaichik.ConnectionLost):
+            subscription.fetch_nowait()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from zaichik.cli.logins import keep
 from zaichik.client.endpoint import Credentials, Endpoint, NotAnAddress, endpoint
 from zaichik.client.logins import UnusableLogin, chosen, kept, known_for, place
-from zaichik.console.logins import keep
 
 TOKEN, OTHER = "zk_" + "Canary-" * 6 + "x", "zk_" + "b" * 43
 PIN = "sha256:" + "0a" * 32
@@ -22,10 +22,14 @@ def test_an_argument_comes_first_then_the_environment_then_what_is_kept(home):
     assert chosen(None, env) == endpoint(LINE)
     assert chosen(None, env | {"ZAICHIK_CONNECT": "zaichiks://e:1"}) == endpoint("zaichiks://e:1")
     assert chosen("a:1", env | {"ZAICHIK_CONNECT": "e:1"}) == Endpoint("a", 1)
+    for end in ("\n", "\r\n", "\r", " "):  # it may come from a file
+        assert chosen(None, env | {"ZAICHIK_CONNECT": LINE + end}) == endpoint(LINE)
     assert chosen(None, {"XDG_CONFIG_HOME": str(home / "none")}) == Endpoint("127.0.0.1", 8889)
 
 
-@pytest.mark.parametrize("argument", ["192.0.2.1:8889", "zaichiks://192.0.2.1:8889", "zaichik://192.0.2.1:8889", "x:1"])
+@pytest.mark.parametrize(
+    "argument", ["192.0.2.1:8889", "zaichiks://192.0.2.1:8889", "zaichik://192.0.2.1:8889", "x:1"]
+)
 def test_what_is_kept_goes_to_no_address_from_elsewhere(home, argument):
     env = {"XDG_CONFIG_HOME": str(home)}
     keep(endpoint(LINE), env)
@@ -37,13 +41,17 @@ def test_the_environment_completes_an_address_without_a_secret(home, secret_file
     env = {"XDG_CONFIG_HOME": str(home)}
     token = {"ZAICHIK_TOKEN": TOKEN}
     assert chosen("zaichiks://a:1", env | token).credentials == Credentials("", TOKEN)
-    assert chosen(None, env | token | {"ZAICHIK_CONNECT": "e:1"}).credentials == Credentials("", TOKEN)
+    assert chosen(None, env | token | {"ZAICHIK_CONNECT": "e:1"}).credentials == Credentials(
+        "", TOKEN
+    )
     whole = {"ZAICHIK_CONNECT": f"zaichiks://{OTHER}@e:1"}
     assert chosen(None, env | token | whole).credentials == Credentials("", OTHER)
     path = {"ZAICHIK_TOKEN_FILE": secret_file(TOKEN + "\n")}
     assert chosen("zaichiks://a:1", env | path).credentials == Credentials("", TOKEN)
     path = {"ZAICHIK_PASSWORD_FILE": secret_file("my password\n")}
-    assert chosen("zaichiks://ana@a:1", env | path | token).credentials == Credentials("ana", "my password")
+    assert chosen("zaichiks://ana@a:1", env | path | token).credentials == Credentials(
+        "ana", "my password"
+    )
     assert chosen("zaichiks://a:1", env | path).credentials is None
     keep(endpoint(LINE), env)
     assert chosen(None, env | {"ZAICHIK_TOKEN": OTHER}) == endpoint(LINE)
@@ -66,7 +74,17 @@ def test_what_cannot_be_a_token_is_refused_and_not_repeated(secret_file):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '"Canary"', "{}", '{"connect": 1}', '{"connect": "zaichiks://zk_Canary@h:1"}', "[" * 99_999]
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '"Canary"',
+        "{}",
+        '{"connect": 1}',
+        '{"connect": "zaichiks://zk_Canary@h:1"}',
+        "[" * 99_999,
+    ],
 )
 def test_a_damaged_login_is_one_sentence_without_what_it_says(text):
     keep(endpoint(LINE))
@@ -102,7 +120,7 @@ def test_a_user_without_a_home_has_no_login(monkeypatch):
     assert kept({}) is None
 
 
-# -- what is known for an address that came from elsewhere ----------------------------------------------------------
+# -- what is known for an address that came from elsewhere ---------------------------------------
 
 
 @pytest.mark.parametrize("place", ["kept", "ZAICHIK_CONNECT"])
@@ -141,7 +159,9 @@ def test_a_password_goes_to_exactly_its_own_user(home):
 def test_the_environment_completes_an_address_from_elsewhere(home, secret_file):
     env = {"XDG_CONFIG_HOME": str(home), "ZAICHIK_CONNECT": "nonsense"}
     keep(endpoint(LINE), env)
-    assert known_for(endpoint(ADDRESS), env | {"ZAICHIK_TOKEN": OTHER}).credentials == Credentials("", OTHER)
+    assert known_for(endpoint(ADDRESS), env | {"ZAICHIK_TOKEN": OTHER}).credentials == Credentials(
+        "", OTHER
+    )
     password = {"ZAICHIK_PASSWORD_FILE": secret_file("my password")}
     ana = endpoint(ADDRESS.replace("//", "//ana@"))
     assert known_for(ana, env | password).credentials == Credentials("ana", "my password")

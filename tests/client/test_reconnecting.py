@@ -1,15 +1,18 @@
 """What was promised holds wherever the connection is cut."""
 
 import random
+import socket
 
 import anyio
 import pytest
 from brokers import GUARD, HANG_UP, fake_client, real_broker
 from proxy import DOWN, UP, cutting_proxy
+from silence import silent as deaf_address
 
 import zaichik
 from zaichik.client import sequencer as sequencer_module
 from zaichik.client import transport as transport_module
+from zaichik.net import attempts
 from zaichik_protocol import (
     CreateTopic,
     Delete,
@@ -28,8 +31,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
-    monkeypatch.setattr(sequencer_module, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(transport_module, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(sequencer_module, "FIRST_RETRY_SECONDS", 0.001)
 
 
 def silent(_frame):
@@ -43,13 +46,15 @@ async def stored(client, topic):
         return [message.payload async for message in subscription]
 
 
-# -- cut anywhere --------------------------------------------------------------------------------------------
+# -- cut anywhere --------------------------------------------------------------------------------
 
 
 def cuts(seed):
-    """A few connections that last for a few bytes each, the first one long enough for its greeting."""
+    """A few connections that last for a few bytes each, the first long enough for its greeting."""
     chance = random.Random(seed)
-    later = [(chance.choice((UP, DOWN)), chance.randrange(1, 1500)) for _ in range(chance.randrange(8))]
+    later = [
+        (chance.choice((UP, DOWN)), chance.randrange(1, 1500)) for _ in range(chance.randrange(8))
+    ]
     return [(chance.choice((UP, DOWN)), chance.randrange(200, 1500)), *later]
 
 
@@ -79,7 +84,9 @@ def connected(proxy):
 
 @pytest.mark.parametrize("first", range(0, 10, 5))
 async def test_wherever_it_is_cut_and_cancelled_nothing_is_duplicated_or_reordered(first):
-    """PUB-4: of a publish that was cancelled nobody knows, but it is not stored later than the next of its task."""
+    """PUB-4: of a publish that was cancelled nobody knows, but it is not stored later than the next
+    of its task.
+    """
     async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
         for seed in range(first, first + 5):
             topic, chance, done = f"t{seed}", random.Random(seed), set()
@@ -125,7 +132,9 @@ async def test_wherever_it_is_cut_a_reader_is_given_everything_once_and_in_order
             topic = f"t{seed}"
             await other.create_topic(topic, retention_ttl="forever")
             for number in range(0, 50, 5):
-                await other.publish_batch(topic, [(None, b"%d" % more) for more in range(number, number + 5)])
+                await other.publish_batch(
+                    topic, [(None, b"%d" % more) for more in range(number, number + 5)]
+                )
             async with (
                 cutting_proxy(broker.port, cuts(seed)) as proxy,
                 connected(proxy) as client,
@@ -137,11 +146,13 @@ async def test_wherever_it_is_cut_a_reader_is_given_everything_once_and_in_order
 
 @pytest.mark.parametrize("first", range(0, 10, 5))
 async def test_wherever_it_is_cut_a_lossless_topic_loses_nothing(first):
-    """RET-9, CMT-3, PUB-4: both ends are cut, the ring is far smaller than what passes through it."""
+    """RET-9, CMT-3, PUB-4: both ends are cut; the ring is far smaller than what passes through."""
     async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
         for seed in range(first, first + 5):
             topic = f"t{seed}"
-            await other.create_topic(topic, retention_ttl="forever", capacity=12, max_bytes=2**16, overflow="reject")
+            await other.create_topic(
+                topic, retention_ttl="forever", capacity=12, max_bytes=2**16, overflow="reject"
+            )
             async with (
                 cutting_proxy(broker.port, cuts(seed)) as proxy,
                 cutting_proxy(broker.port, cuts(-seed)) as proxy_of_reader,
@@ -151,7 +162,9 @@ async def test_wherever_it_is_cut_a_lossless_topic_loses_nothing(first):
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(publish, client, topic)
-                assert [int(message.payload) async for message in subscription] == list(range(80)), seed
+                assert [int(message.payload) async for message in subscription] == list(
+                    range(80)
+                ), seed
                 assert subscription.lagged == 0
 
 
@@ -162,7 +175,9 @@ async def publish(client, topic):
 
 
 async def test_requests_of_every_kind_survive():
-    """What waits for its reply when the connection is lost is sent again, in order, under the same number."""
+    """What waits for its reply when the connection is lost is sent again, in order, under the same
+    number.
+    """
     answers = dict.fromkeys((Ping, CreateTopic, Describe), silent)
     async with fake_client(answers) as (broker, client), anyio.create_task_group() as tasks:
         for call in (client.ping, client.describe):
@@ -190,7 +205,11 @@ async def test_a_topic_gone_when_its_delete_is_retried_counts_as_deleted(code):
 
     def gone(frame):
         code = error.pop(0) if error else ErrorCode.NO_SUCH_TOPIC
-        return HANG_UP if code is None else Error(frame.id, code, Delete.TYPE, "topic", 0, code.meaning)
+        return (
+            HANG_UP
+            if code is None
+            else Error(frame.id, code, Delete.TYPE, "topic", 0, code.meaning)
+        )
 
     async with fake_client({Delete: gone}) as (broker, client):
         await client.delete_topic("t", epoch=7)
@@ -206,7 +225,11 @@ async def test_another_refusal_of_a_retried_delete_is_raised():
 
     def refused(frame):
         code = answers.pop(0)
-        return code if code is HANG_UP else Error(frame.id, code, Delete.TYPE, "topic", 0, code.meaning)
+        return (
+            code
+            if code is HANG_UP
+            else Error(frame.id, code, Delete.TYPE, "topic", 0, code.meaning)
+        )
 
     async with fake_client({Delete: refused}) as (_, client):
         with pytest.raises(zaichik.NotEmpty):
@@ -214,7 +237,11 @@ async def test_another_refusal_of_a_retried_delete_is_raised():
 
 
 async def test_a_request_without_a_connection_waits_for_one():
-    async with real_broker() as broker, cutting_proxy(broker.port) as proxy, connected(proxy) as client:
+    async with (
+        real_broker() as broker,
+        cutting_proxy(broker.port) as proxy,
+        connected(proxy) as client,
+    ):
         await client.ping()
         target, proxy.target = proxy.target, 1  # nobody listens there
         proxy.cut()
@@ -230,3 +257,24 @@ async def test_a_request_without_a_connection_waits_for_one():
 async def until(condition):
     while not condition():
         await anyio.lowlevel.checkpoint()
+
+
+async def test_a_silent_address_does_not_hide_the_next_one_of_the_host(monkeypatch):
+    """At connecting, and at reconnecting."""
+    with deaf_address() as (*_, deaf):
+        async with real_broker() as broker, cutting_proxy(broker.port) as proxy:
+            places = [deaf, ("127.0.0.1", proxy.port)]
+            resolve = anyio.getaddrinfo
+
+            async def resolved(host, *arguments, **options):
+                if host != "name":
+                    return await resolve(host, *arguments, **options)
+                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
+
+            monkeypatch.setattr(anyio, "getaddrinfo", resolved)
+            monkeypatch.setattr(attempts, "DELAY_SECONDS", 0.0)
+            async with zaichik.connect("name", 1, reconnect=GUARD) as client:
+                await client.ping()
+                proxy.cut()
+                await client.ping()
+                assert proxy.connections == 2

@@ -25,6 +25,7 @@ from zaichik_protocol import (
     Subscribed,
     SubscriptionEnded,
     Unsubscribe,
+    Unsubscribed,
     Welcome,
 )
 from zaichik_protocol import Lagged as WireLagged
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(transport_module, "FIRST_PAUSE_SECONDS", 0.0)
 
 
 def at(frame):
@@ -74,12 +75,14 @@ async def publish(client, count):
     await client.publish_batch("t", [(None, b"%d" % number) for number in range(count)])
 
 
-# -- without a name ------------------------------------------------------------------------------------------
+# -- without a name ------------------------------------------------------------------------------
 
 
 async def test_it_resumes_at_the_first_message_not_taken():
     async with fake_client({Subscribe: at}) as (broker, client):
-        async with client.subscribe("t", start=5, until=90, credit=7, credit_bytes=1234) as subscription:
+        async with client.subscribe(
+            "t", start=5, until=90, credit=7, credit_bytes=1234
+        ) as subscription:
             await broker.messages(5, b"5", b"6", b"7")
             await broker.messages(8, b"8")  # waits in the inbox
             assert await offsets(subscription, 1) == [5]
@@ -97,7 +100,10 @@ async def test_it_resumes_at_the_first_message_not_taken():
 
 
 async def test_messages_taken_while_the_request_was_in_flight_are_not_repeated():
-    async with fake_client({Subscribe: at}) as (broker, client), client.subscribe("t", start=0) as subscription:
+    async with (
+        fake_client({Subscribe: at}) as (broker, client),
+        client.subscribe("t", start=0) as subscription,
+    ):
         await broker.messages(0, b"0", b"1")
         await broker.messages(2, b"2", b"3")
         await client.ping()
@@ -131,7 +137,9 @@ async def test_messages_gone_by_then_are_reported_as_lag_except_those_taken():
         assert await offsets(subscription, 1) == [9]
 
 
-@pytest.mark.parametrize("code", [ErrorCode.EPOCH_CHANGED, ErrorCode.OFFSET_AHEAD, ErrorCode.NO_SUCH_TOPIC])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.EPOCH_CHANGED, ErrorCode.OFFSET_AHEAD, ErrorCode.NO_SUCH_TOPIC]
+)
 async def test_a_refusal_ends_it_after_the_messages_received(code, caplog):
     """TOP-5."""
     async with fake_client({Subscribe: at}) as (broker, client):
@@ -166,7 +174,9 @@ class Run:
     def subscribed(self, frame):
         if frame.epoch not in (0, self.epoch):
             return refused(frame, ErrorCode.EPOCH_CHANGED)
-        return Subscribed(frame.id, self.epoch, frame.value, 100, frame.value, named=bool(frame.name))
+        return Subscribed(
+            frame.id, self.epoch, frame.value, 100, frame.value, named=bool(frame.name)
+        )
 
 
 @pytest.mark.parametrize("name", ["", "worker"])
@@ -174,7 +184,10 @@ async def test_after_a_restart_it_resumes_if_the_epoch_is_the_same(name):
     """TOP-5: a durable topic keeps its epoch and its offsets, and the boot is another one."""
     run = Run()
     answers = {Hello: run.welcome, Subscribe: run.subscribed}
-    async with fake_client(answers) as (broker, client), client.subscribe("t", name=name, start=5) as subscription:
+    async with (
+        fake_client(answers) as (broker, client),
+        client.subscribe("t", name=name, start=5) as subscription,
+    ):
         await broker.messages(5, b"5", b"6", b"7")
         assert await offsets(subscription, 2) == [5, 6]
         boot = client.welcome.boot
@@ -182,7 +195,9 @@ async def test_after_a_restart_it_resumes_if_the_epoch_is_the_same(name):
         await client.ping()
         assert client.welcome.boot != boot
         assert (request.start, request.value, request.epoch) == (Start.OFFSET, 5 if name else 8, 77)
-        await broker.messages(request.value, *[b"%d" % number for number in range(request.value, 10)])
+        await broker.messages(
+            request.value, *[b"%d" % number for number in range(request.value, 10)]
+        )
         assert await offsets(subscription, 3) == [7, 8, 9]
         assert subscription.lagged == 0
 
@@ -192,7 +207,10 @@ async def test_after_a_restart_it_ends_if_the_epoch_is_another_one(name):
     """TOP-5: its offsets mean nothing in that topic."""
     run = Run()
     answers = {Hello: run.welcome, Subscribe: run.subscribed}
-    async with fake_client(answers) as (broker, client), client.subscribe("t", name=name, start=5) as subscription:
+    async with (
+        fake_client(answers) as (broker, client),
+        client.subscribe("t", name=name, start=5) as subscription,
+    ):
         await broker.messages(5, b"5")
         await client.ping()
         run.epoch = 78
@@ -214,7 +232,10 @@ async def again_without(broker, client):
 
 
 async def test_an_ended_subscription_is_not_made_again():
-    async with fake_client({Subscribe: at}) as (broker, client), client.subscribe("t", start=0) as subscription:
+    async with (
+        fake_client({Subscribe: at}) as (broker, client),
+        client.subscribe("t", start=0, until=2) as subscription,
+    ):
         await broker.messages(0, b"0", b"1")
         await broker.send(SubscriptionEnded(1, EndCode.UNTIL, 2, "until"))
         await client.ping()
@@ -242,11 +263,18 @@ async def test_several_are_made_again_in_the_order_of_their_numbers():
     ):
         await again(broker)
         requests = [await broker.has_received(Subscribe, count) for count in (4, 5, 6)]
-        assert [(request.id, request.topic) for request in requests] == [(1, "a"), (2, "b"), (3, "c")]
+        assert [(request.id, request.topic) for request in requests] == [
+            (1, "a"),
+            (2, "b"),
+            (3, "c"),
+        ]
 
 
 async def test_an_unanswered_subscribe_is_sent_again_unchanged():
-    async with fake_client({Subscribe: lambda _: None}) as (broker, client), anyio.create_task_group() as tasks:
+    async with (
+        fake_client({Subscribe: lambda _: None}) as (broker, client),
+        anyio.create_task_group() as tasks,
+    ):
 
         async def read():
             async with client.subscribe("t", start="latest") as subscription:
@@ -279,7 +307,7 @@ async def test_a_subscription_left_while_being_made_again_is_not_made_once_more(
         assert len(broker.of(Subscribe)) == 2
 
 
-# -- with a name ---------------------------------------------------------------------------------------------
+# -- with a name ---------------------------------------------------------------------------------
 
 
 async def test_a_named_subscription_resumes_where_the_last_one_stopped():
@@ -298,7 +326,7 @@ async def test_a_named_subscription_resumes_where_the_last_one_stopped():
             assert (subscription.name, subscription.resumed, subscription.start) == ("", False, 0)
 
 
-async def test_a_loop_over_a_named_subscription_sees_nothing_twice_and_settles_the_message_in_hand():
+async def test_a_loop_over_a_name_sees_nothing_twice_and_settles_the_message_in_hand():
     async with cut_off() as (proxy, client, other):
         await other.create_topic("t", retention_ttl="forever")
         await publish(other, 10)
@@ -330,7 +358,7 @@ async def test_commit_waits_until_the_message_is_redelivered():
 
 async def test_nothing_is_committed_before_it_is_redelivered():
     async with (
-        fake_client({Subscribe: lambda frame: Subscribed(frame.id, 77, 0, 9, 0, named=True)}) as (broker, client),
+        fake_client({Subscribe: named_from_the_start}) as (broker, client),
         client.subscribe("t", name="worker", credit=4) as subscription,
         anyio.create_task_group() as tasks,
     ):
@@ -380,7 +408,10 @@ async def test_a_commit_that_was_sent_again_too_early_is_sent_once_more():
         return Error(frame.id, ErrorCode.NOT_IN_FLIGHT, Commit.TYPE, "next", 0, "too early")
 
     async with (
-        fake_client({Subscribe: lambda frame: Subscribed(frame.id, 77, 0, 9, 0, named=True)}) as (broker, client),
+        fake_client({Subscribe: lambda frame: Subscribed(frame.id, 77, 0, 9, 0, named=True)}) as (
+            broker,
+            client,
+        ),
         client.subscribe("t", name="worker") as subscription,
         anyio.create_task_group() as tasks,
     ):
@@ -403,11 +434,19 @@ async def test_a_commit_that_is_sent_again_fails_as_its_subscription_does():
     """The broker only knows that there is no subscription any more; the program learns why."""
 
     def unknown(frame):
-        return Error(frame.id, ErrorCode.NO_SUCH_SUBSCRIPTION, Commit.TYPE, "subscription", 0, "unknown")
+        return Error(
+            frame.id, ErrorCode.NO_SUCH_SUBSCRIPTION, Commit.TYPE, "subscription", 0, "unknown"
+        )
 
-    async with fake_client({Subscribe: named_from_the_start, Commit: lambda _: None}) as (broker, client):
+    async with fake_client({Subscribe: named_from_the_start, Commit: lambda _: None}) as (
+        broker,
+        client,
+    ):
         errors = []
-        async with client.subscribe("t", name="worker") as subscription, anyio.create_task_group() as tasks:
+        async with (
+            client.subscribe("t", name="worker") as subscription,
+            anyio.create_task_group() as tasks,
+        ):
             await broker.messages(0, b"0")
             message = await anext(subscription)
 
@@ -425,11 +464,13 @@ async def test_a_commit_that_is_sent_again_fails_as_its_subscription_does():
 
 
 @asynccontextmanager
-async def commit_that_waits(broker, client):
-    """A subscription is made again, and a commit waits for its message to be delivered again; yields its errors."""
+async def commit_that_waits(broker, client, until=None):
+    """A subscription is made again, and a commit waits for its message to be delivered again;
+    yields its errors.
+    """
     errors = []
     async with (
-        client.subscribe("t", name="worker") as subscription,
+        client.subscribe("t", name="worker", until=until) as subscription,
         anyio.create_task_group() as tasks,
     ):
         await broker.messages(0, b"0", b"1")
@@ -450,7 +491,9 @@ async def commit_that_waits(broker, client):
 
 
 def named_from_the_start(frame):
-    return Subscribed(frame.id, 77, 0, 9, 0, named=True)
+    """A name that nothing was settled of, whatever was committed over a socket that was lost."""
+    resumed = frame.start == Start.OFFSET
+    return Subscribed(frame.id, 77, 0, 9, 0, named=True, resumed=resumed)
 
 
 @pytest.mark.parametrize("code", [EndCode.TAKEN_OVER, EndCode.FORBIDDEN])
@@ -460,15 +503,17 @@ async def test_a_commit_that_waits_fails_as_its_subscription_does(code):
             await broker.send(SubscriptionEnded(1, code, 0, "the end"))
             await broker.messages(5, b"of another one", subscription=9)
         (error,) = errors
-        assert type(error) is (zaichik.TakenOver if code == EndCode.TAKEN_OVER else zaichik.SubscriptionLost)
+        assert type(error) is (
+            zaichik.TakenOver if code == EndCode.TAKEN_OVER else zaichik.SubscriptionLost
+        )
         assert broker.commits == []
 
 
 async def test_a_commit_that_waits_is_made_if_its_subscription_reaches_its_end():
     """RET-4: commits are accepted after it."""
     async with fake_client({Subscribe: named_from_the_start}) as (broker, client):
-        async with commit_that_waits(broker, client) as errors:
-            await broker.send(SubscriptionEnded(1, EndCode.UNTIL, 2, "until"))
+        async with commit_that_waits(broker, client, until=2) as errors:
+            await broker.send(WireLagged(1, 0, 2), SubscriptionEnded(1, EndCode.UNTIL, 2, "until"))
         assert errors == []
         assert broker.commits == [2]
 
@@ -483,7 +528,10 @@ async def test_a_commit_that_waits_fails_if_its_subscription_is_refused_another_
 
 
 async def test_a_commit_that_waits_ends_with_the_block_of_its_subscription():
-    async with fake_client({Subscribe: named_from_the_start}) as (broker, client), anyio.create_task_group() as tasks:
+    async with (
+        fake_client({Subscribe: named_from_the_start}) as (broker, client),
+        anyio.create_task_group() as tasks,
+    ):
         async with client.subscribe("t", name="worker") as subscription:
             await broker.messages(0, b"0")
             message = await anext(subscription)
@@ -506,21 +554,32 @@ async def test_a_commit_that_waits_ends_with_the_block_of_its_subscription():
 
 async def test_a_name_that_was_forgotten_meanwhile_begins_where_everything_is_settled():
     async with (
-        fake_client({Subscribe: lambda frame: Subscribed(frame.id, 77, 5, 9, 5, named=True)}) as (broker, client),
+        fake_client({Subscribe: lambda frame: Subscribed(frame.id, 77, 5, 9, 5, named=True)}) as (
+            broker,
+            client,
+        ),
         client.subscribe("t", name="worker", start="latest") as subscription,
     ):
         await broker.messages(5, b"5", b"6", b"7")
         await subscription.commit(await anext(subscription))
         assert await offsets(subscription, 1) == [6]
         request = await again(broker)
-        assert (request.name, request.start, request.value, request.epoch) == ("worker", Start.OFFSET, 6, 77)
+        assert (request.name, request.start, request.value, request.epoch) == (
+            "worker",
+            Start.OFFSET,
+            6,
+            77,
+        )
 
 
 async def test_a_name_that_was_taken_over_is_not_taken_back():
     async with cut_off() as (proxy, client, other):
         await other.create_topic("t", retention_ttl="forever")
         await publish(other, 3)
-        async with client.subscribe("t", name="worker") as first, other.subscribe("t", name="worker") as second:
+        async with (
+            client.subscribe("t", name="worker") as first,
+            other.subscribe("t", name="worker") as second,
+        ):
             assert second.resumed
             with pytest.raises(zaichik.TakenOver, match="worker"):
                 await offsets(first, 99)
@@ -567,7 +626,11 @@ async def test_a_name_is_claimed_by_the_same_owner_each_time():
         await client.ping()
         await again(broker)
         requests = broker.of(Subscribe)
-    assert [(request.owned, request.attempt) for request in requests] == [(True, 1), (True, 2), (True, 3)]
+    assert [(request.owned, request.attempt) for request in requests] == [
+        (True, 1),
+        (True, 2),
+        (True, 3),
+    ]
     assert len({request.owner for request in requests}) == 1
     assert requests[0].owner > 0
 
@@ -611,3 +674,45 @@ async def test_forgetting_ends_it_and_the_next_one_begins_anew(caplog):
                 assert [message async for message in subscription] == []
             await client.ping()
     assert not [record for record in caplog.records if "refused" in record.getMessage()]
+
+
+# -- starting over -------------------------------------------------------------------------------
+
+
+async def test_one_that_starts_over_while_the_connection_is_lost_begins_at_the_earliest():
+    """TAB-5: its name is forgotten first, whichever connection carries that."""
+    async with (
+        fake_client({Subscribe: at}) as (broker, client),
+        client.subscribe("t", start=5, name="n") as subscription,
+        anyio.create_task_group() as tasks,
+    ):
+        await broker.messages(5, b"")
+        await offsets(subscription, 1)
+        broker.answers[Unsubscribe] = lambda _: None
+        tasks.start_soon(subscription.start_over)
+        await broker.has_received(Unsubscribe)
+        broker.answers[Unsubscribe] = lambda frame: Unsubscribed(frame.id) if frame.id else None
+        broker.received.clear()
+        await broker.hang_up()
+        resumed = await broker.has_received(Subscribe)
+        end = await broker.has_received(Unsubscribe)
+        begun = await broker.has_received(Subscribe, 2)
+        assert (resumed.id, resumed.value) == (1, 5)
+        assert (end.subscription, end.forget) == (1, True)
+        assert (begun.id, begun.start, begun.name) == (2, Start.EARLIEST, "n")
+        await broker.messages(0, b"", subscription=2)
+        assert await offsets(subscription, 1) == [0]
+
+
+async def test_one_that_has_started_over_resumes_under_its_new_number():
+    async with (
+        fake_client({Subscribe: at}) as (broker, client),
+        client.subscribe("t", start=5) as subscription,
+    ):
+        await subscription.start_over()
+        await broker.messages(0, b"", b"", subscription=2)
+        assert await offsets(subscription, 2) == [0, 1]
+        resumed = await again(broker)
+        assert (resumed.id, resumed.start, resumed.value) == (2, Start.OFFSET, 2)
+        await broker.messages(2, b"", subscription=2)
+        assert await offsets(subscription, 1) == [2]

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(transport_module, "FIRST_PAUSE_SECONDS", 0.0)
 
 
 def fatal(code):
@@ -29,7 +29,9 @@ def fatal(code):
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
 def test_waiting_doubles_up_to_a_limit_and_is_random(part):
     waits = backoff(1, 10, lambda: part)
-    assert [next(waits) for _ in range(6)] == [span * (1 + part) / 2 for span in (1, 2, 4, 8, 10, 10)]
+    assert [next(waits) for _ in range(6)] == [
+        span * (1 + part) / 2 for span in (1, 2, 4, 8, 10, 10)
+    ]
 
 
 def test_each_wait_draws_its_own_random_number():
@@ -47,7 +49,10 @@ def test_each_wait_draws_its_own_random_number():
 async def test_after_a_temporary_error_another_connection_is_opened(last, caplog):
     caplog.set_level(logging.INFO)
     answers = iter([last, None])
-    async with fake_client({Ping: lambda f: next(answers) or Pong(f.id, f.value)}) as (broker, client):
+    async with fake_client({Ping: lambda f: next(answers) or Pong(f.id, f.value)}) as (
+        broker,
+        client,
+    ):
         await client.ping()
         assert len(broker.of(Hello)) == 2
     lost, found = [record for record in caplog.records if record.name.startswith("zaichik.client")]
@@ -57,7 +62,8 @@ async def test_after_a_temporary_error_another_connection_is_opened(last, caplog
 
 
 @pytest.mark.parametrize(
-    "last", [*(fatal(code) for code in ErrorCode if code.fatal and not code.retryable), b"\x00" * 12]
+    "last",
+    [*(fatal(code) for code in ErrorCode if code.fatal and not code.retryable), b"\x00" * 12],
 )
 async def test_a_permanent_error_ends_the_connection_for_good(last):
     async with fake_client({Ping: lambda _: last}) as (broker, client):
@@ -71,7 +77,12 @@ async def test_a_permanent_error_ends_the_connection_for_good(last):
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (lambda f: Error(f.id, ErrorCode.AUTH_FAILED, Hello.TYPE, "", 0, "not you again", fatal=True), "not you again"),
+        (
+            lambda f: Error(
+                f.id, ErrorCode.AUTH_FAILED, Hello.TYPE, "", 0, "not you again", fatal=True
+            ),
+            "not you again",
+        ),
         (lambda f: Pong(f.id, 0), "answered Hello with Pong"),
         (lambda _: b"\x00" * 12, "not zaichik's protocol"),
     ],
@@ -103,7 +114,9 @@ async def test_a_greeting_that_is_not_answered_is_tried_again():
     silent = iter([True])
     pings = iter([HANG_UP])
     async with fake_client({Ping: lambda f: next(pings, Pong(f.id, f.value))}) as (broker, client):
-        client._connection._transport._timeout = 0.2  # not before it is connected: slow is not silent
+        client._connection._transport._timeout = (
+            0.2  # not before it is connected: slow is not silent
+        )
         welcome = broker.answers[Hello]
         broker.answers[Hello] = lambda frame: None if next(silent, False) else welcome(frame)
         await client.ping()
@@ -124,10 +137,12 @@ async def test_giving_up_fails_every_call_with_the_reason():
                 await call()
 
 
-@pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"])
+@pytest.mark.parametrize(
+    "anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"]
+)
 async def test_it_gives_up_after_the_time_it_was_given(monkeypatch):
     """By trio's clock for tests, which jumps when everybody waits."""
-    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(transport_module, "FIRST_PAUSE_SECONDS", 0.05)
     async with fake_client({Ping: lambda _: HANG_UP}, reconnect=7) as (broker, client):
         broker.answers[Hello] = lambda _: HANG_UP
         began = anyio.current_time()
@@ -137,14 +152,18 @@ async def test_it_gives_up_after_the_time_it_was_given(monkeypatch):
         assert 5 < len(broker.of(Hello)) < 20, "longer and longer waits"
 
 
-@pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"])
+@pytest.mark.parametrize(
+    "anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"]
+)
 @pytest.mark.parametrize("losses", [1, 4])
 async def test_waiting_gets_longer_until_a_broker_has_answered_and_stayed(monkeypatch, losses):
     """One that greets, and is lost again, each time, is not asked again as fast as can be."""
-    monkeypatch.setattr(transport_module, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(transport_module, "FIRST_PAUSE_SECONDS", 0.05)
     pings = count(1)
     seconds = []
-    async with fake_client({Ping: lambda f: HANG_UP if next(pings) % (losses + 1) else Pong(f.id, f.value)}) as (_, me):
+    async with fake_client(
+        {Ping: lambda f: HANG_UP if next(pings) % (losses + 1) else Pong(f.id, f.value)}
+    ) as (_, me):
         for _ in range(3):
             began = anyio.current_time()
             await me.ping()
@@ -154,10 +173,14 @@ async def test_waiting_gets_longer_until_a_broker_has_answered_and_stayed(monkey
     assert all(longest / 2 <= second <= longest + 0.05 for second in seconds), seconds
 
 
-@pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"])
+@pytest.mark.parametrize(
+    "anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0.05)})], ids=["trio"]
+)
 async def test_the_timeout_is_for_the_greeting_alone():
     async with fake_broker() as broker, zaichik.connect(port=broker.port, timeout=1) as client:
-        await anyio.sleep(2)  # each commit that may be due, ten a second, is a jump of the clock, and takes a moment
+        await anyio.sleep(
+            2
+        )  # each commit that may be due, ten a second, is a jump of the clock, and takes a moment
         await client.ping()
         assert len(broker.of(Hello)) == 1
 

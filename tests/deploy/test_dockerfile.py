@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from zaichik.console import serve_access
-from zaichik.console.main import main
+from zaichik.cli import serve_access
+from zaichik.cli.main import main
 
 pytestmark = pytest.mark.unmeasured
 
@@ -31,7 +31,9 @@ def instructions(text):
 
 
 ALL = instructions(DOCKERFILE.read_text(encoding="utf-8"))
-LAST = dict(ALL[max(index for index, (name, _) in enumerate(ALL) if name == "FROM") :])  # what is there once
+LAST = dict(
+    ALL[max(index for index, (name, _) in enumerate(ALL) if name == "FROM") :]
+)  # what is there once
 COMMAND = json.loads(LAST["CMD"])
 
 
@@ -41,7 +43,11 @@ def is_sent(path):
     for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines():
         pattern = line.removeprefix("!").removeprefix("**/")
         parts = [path, *path.parents] if "**/" not in line else [Path(part) for part in path.parts]
-        if line and not line.startswith("#") and any(fnmatch(str(part), pattern) for part in parts if part.name):
+        if (
+            line
+            and not line.startswith("#")
+            and any(fnmatch(str(part), pattern) for part in parts if part.name)
+        ):
             sent = line.startswith("!")
     return sent
 
@@ -70,7 +76,9 @@ def test_it_serves_others_with_access_control_or_not_at_all(tmp_path, monkeypatc
 def test_with_it_the_command_serves(tmp_path):
     serve_access.init(tmp_path / "access", "127.0.0.1", 8889)
     command = [sys.executable, "-m", "zaichik", *COMMAND, "--port", "0", "--json"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
         told = json.loads(process.stdout.readline())
         process.send_signal(signal.SIGTERM)
     assert process.returncode == 0
@@ -79,13 +87,32 @@ def test_with_it_the_command_serves(tmp_path):
 
 
 def test_what_it_copies_is_all_that_the_wheel_is_built_from(tmp_path):
-    copied = [word for name, words in ALL if name == "COPY" and "--from" not in words for word in words.split()[:-1]]
-    found = [path for word in copied for path in (ROOT / word, *(ROOT / word).rglob("*")) if path.is_file()]
+    copied = [
+        word
+        for name, words in ALL
+        if name == "COPY" and "--from" not in words
+        for word in words.split()[:-1]
+    ]
+    found = [
+        path
+        for word in copied
+        for path in (ROOT / word, *(ROOT / word).rglob("*"))
+        if path.is_file()
+    ]
     names = [name for name in (path.relative_to(ROOT) for path in found) if is_sent(name)]
     for name in names:
         (tmp_path / "src" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, tmp_path / "src" / name)
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(tmp_path),
+    ]
     subprocess.run(build, cwd=tmp_path / "src", check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -93,5 +120,10 @@ def test_what_it_copies_is_all_that_the_wheel_is_built_from(tmp_path):
     sources = {path.relative_to(ROOT) for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
     assert built >= {str(name).removeprefix("protocol/") for name in sources}
     assert not {"tests", ".git", ".venv", "docs"} & {name.parts[0] for name in names}
-    assert is_sent(Path("zaichik/console/serve.py"))
-    assert not any(map(is_sent, map(Path, ("tests/conftest.py", "zaichik/__pycache__/x.pyc", "protocol/README.md"))))
+    assert is_sent(Path("zaichik/cli/commands/serve.py"))
+    assert not any(
+        map(
+            is_sent,
+            map(Path, ("tests/conftest.py", "zaichik/__pycache__/x.pyc", "protocol/README.md")),
+        )
+    )

@@ -10,7 +10,7 @@ from . import campaign, conversation, decoder
 TARGETS = {"decoder": decoder, "conversation": conversation}
 EXAMPLES = """
 examples:
-  python -m tests.fuzz                                             # 100 000 inputs for each, seed by chance
+  python -m tests.fuzz                                 # 100 000 inputs for each, seed by chance
   python -m tests.fuzz --inputs 1000000 --seed 7 decoder
   python -m tests.fuzz conversation --replay 0:1c000000... +1000 t0   # what a failure has printed
 """
@@ -19,13 +19,20 @@ examples:
 def parse(arguments):
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz",
-        description="Send bytes that nobody means to the decoder, or to a broker, and see whether anything breaks.",
+        description="Send bytes that nobody means to the decoder, or to a broker, and see whether "
+        "anything breaks.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("target", nargs="?", choices=TARGETS, help="default: both, one after the other")
-    parser.add_argument("--inputs", type=int, default=100_000, metavar="N", help="of each (default: %(default)s)")
-    parser.add_argument("--seed", type=int, metavar="N", help="which inputs; by default others each time")
+    parser.add_argument(
+        "target", nargs="?", choices=TARGETS, help="default: both, one after the other"
+    )
+    parser.add_argument(
+        "--inputs", type=int, default=100_000, metavar="N", help="of each (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="which inputs; by default others each time"
+    )
     parser.add_argument("--replay", nargs="+", metavar="ENTRY", help="try these instead")
     options = parser.parse_args(arguments)
     if options.inputs < 1:
@@ -55,10 +62,15 @@ def fuzz(name, inputs, seed):
     try:
         done, seconds = campaign.run(TARGETS[name], inputs, seed, Progress(name, inputs))
     except campaign.Failure as failure:
-        print(f"{name}, seed {seed}: {type(failure.error).__name__}: {failure.error}", file=sys.stderr)
+        print(
+            f"{name}, seed {seed}: {type(failure.error).__name__}: {failure.error}", file=sys.stderr
+        )
         print(f"python -m tests.fuzz {name} --replay {' '.join(failure.log)}")
         return 1
-    print(f"{name}: {done:,} inputs, seed {seed}, {seconds:.0f} s, {done / seconds:,.0f}/s: nothing found")
+    print(
+        f"{name}: {done:,} inputs, seed {seed}, {seconds:.0f} s, {done / seconds:,.0f}/s: nothing "
+        "found"
+    )
     return 0
 
 
@@ -71,7 +83,9 @@ def main(arguments=None):
             print("nothing found")
             return 0
         seed = random.randrange(2**32) if options.seed is None else options.seed
-        return max(fuzz(name, options.inputs, seed) for name in TARGETS if options.target in (None, name))
+        return max(
+            fuzz(name, options.inputs, seed) for name in TARGETS if options.target in (None, name)
+        )
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         return 130

@@ -1,8 +1,8 @@
 """Running inputs by the thousand, and making what fails small.
 
-A target is a module with two functions. `play(rng, log)` makes inputs and tries them, one after the other, and notes
-each in the log before; `replay(log)` tries those of a log. Both raise what is wrong. An entry of a log is one word; an
-input has a colon, and its bytes after that.
+A target is a module with two functions. `play(rng, log)` makes inputs and tries them, one after the
+other, and notes each in the log before; `replay(log)` tries those of a log. Both raise what is
+wrong. An entry of a log is one word; an input has a colon, and its bytes after that.
 """
 
 import random
@@ -84,4 +84,8 @@ def _with_fewer_bytes(log):
             yield [*log[:index], f"{head}:{data[at:]}", *log[index + 1 :]]
         for size in _BYTES_AT_ONCE if colon else []:
             for at in range(0, len(data) - 2 * size + 1, 2 * size):
-                yield [*log[:index], f"{head}:{data[:at]}{data[at + 2 * size :]}", *log[index + 1 :]]
+                yield [
+                    *log[:index],
+                    f"{head}:{data[:at]}{data[at + 2 * size :]}",
+                    *log[index + 1 :],
+                ]

@@ -1,12 +1,13 @@
-"""A broker and three clients who send whatever they like: real connections, on sockets that are a list of bytes.
+"""A broker and three clients who send whatever they like: real connections, on sockets that are a
+list of bytes.
 
-An entry of the log is a step: `0:HEX`, client 0 sends these bytes, and its socket takes little of what is answered;
-`t0`, it takes all, and has a turn; `x0`, it goes; `g0`, the broker tells it to; `+N`, so many microseconds pass, and
-more by the clock of messages, which clients can move (TIM-4). After each the broker must be as sound as before, and no
-other client must have noticed.
+An entry of the log is a step: `0:HEX`, client 0 sends these bytes, and its socket takes little of
+what is answered; `t0`, it takes all, and has a turn; `x0`, it goes; `g0`, the broker tells it to;
+`+N`, so many microseconds pass, and more by the clock of messages, which clients can move (TIM-4).
+After each the broker must be as sound as before, and no other client must have noticed.
 
-No event loop does anything. The greeting, which is a coroutine, is sent on by hand when bytes come, and turns are given
-where the log has them.
+No event loop does anything. The greeting, which is a coroutine, is sent on by hand when bytes come,
+and turns are given where the log has them.
 """
 
 import asyncio
@@ -16,13 +17,14 @@ from collections import deque
 from contextlib import nullcontext
 from unittest.mock import patch
 
-from zaichik.broker.broker import Broker
-from zaichik.broker.clock import ManualClock
-from zaichik.broker.settings import BrokerSettings, TopicSettings
+from zaichik.base.clock import ManualClock
+from zaichik.core.broker import Broker
+from zaichik.core.settings import BrokerSettings, TopicSettings
+from zaichik.core.sharing.scheduler import Scheduler
 from zaichik.net.socket_stream import without_first
-from zaichik.serving import greeting
-from zaichik.serving.connection import Connection
-from zaichik.sharing.scheduler import Scheduler
+from zaichik.server import greeting
+from zaichik.server.connection import Connection
+from zaichik.server.phase import ConnectionPhase
 from zaichik_protocol import (
     EVENTS,
     NEED_DATA,
@@ -43,14 +45,32 @@ from zaichik_protocol import (
 from . import invariants, mutation, requests
 
 SETTINGS = BrokerSettings(
-    max_message=400, max_batch=16, max_frame=700, max_key=8, max_credit=20, max_bytes=2500, max_topics=6,
-    max_subscriptions=3, max_producers=2, producer_ttl=4, max_sessions=3, session_ttl=3, soft_output=300,
-    max_replies=200, write_timeout=3, topic=TopicSettings(capacity=40, max_bytes=1000, max_keys=5),
-)  # fmt: skip
+    max_message=400,
+    max_batch=16,
+    max_frame=700,
+    max_key=8,
+    max_credit=20,
+    max_bytes=2500,
+    max_topics=6,
+    max_subscriptions=3,
+    max_producers=2,
+    producer_ttl=4,
+    max_sessions=3,
+    session_ttl=3,
+    soft_output=300,
+    max_replies=200,
+    write_timeout=3,
+    topic=TopicSettings(capacity=40, max_bytes=1000, max_keys=5),
+)
 CLIENTS = 3
 STEPS = 100
 SIP, ALL = 50, 2**60  # bytes that a socket takes in one turn
-KNOCKS = [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\xf8\x01", b"SSH-2.0-x\r\n", b"*1\r\n$4\r\nPING\r\n"]
+KNOCKS = [
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\x16\x03\x01\x00\xf8\x01",
+    b"SSH-2.0-x\r\n",
+    b"*1\r\n$4\r\nPING\r\n",
+]
 
 
 class Wire:
@@ -66,6 +86,7 @@ class Wire:
         self.incoming = self.sent = b""
         self.room = ALL
         self.is_reset = False
+        self.unacknowledged_bytes = None  # as where the system does not tell
 
     async def receive(self):
         while not self.incoming:
@@ -119,7 +140,9 @@ class NobodysTurn(Scheduler):
 
 
 class Client:
-    """A connection, and what its client knows: which answers it is owed, and where its subscriptions stand."""
+    """A connection, and what its client knows: which answers it is owed, and where its
+    subscriptions stand.
+    """
 
     def __init__(self, broker):
         self.broker = broker
@@ -150,30 +173,41 @@ class Client:
         except StopIteration:
             self._greeting = None
             self._said += b"".join(self.connection._unsent)  # an answer in another protocol
-            self.connection._is_conversing = True
+            if self.connection._phase is ConnectionPhase.GREETING:
+                self.connection._phase = ConnectionPhase.CONVERSING
 
     def send(self, data):
-        """Let these bytes come, and have turns until all is read; the socket takes a little in each."""
+        """Let these bytes come, and have turns until all is read; the socket takes a little in
+        each.
+        """
         connection = self.connection
         self.wire.incoming += data
         if self._greeting and data:
             self._greet()
         if not self._greeting:
             connection._is_readable = True  # as the event loop would note it
-            while connection._is_behind:
+            while connection._may_have_input:
                 self._take_turn(SIP)
         decoder = connection._decoder
-        assert not self.manager.is_open or decoder.buffered < decoder.needed, "all that is whole is read"
+        assert not self.manager.is_open or decoder.buffered < decoder.needed, (
+            "all that is whole is read"
+        )
         self._judge()
 
     def turn(self):
-        """Send what is next, and look whether it is right; False if there was nothing: then nothing is owed."""
+        """Send what is next, and look whether it is right; False if there was nothing: then nothing
+        is owed.
+        """
         is_something = self._take_turn(ALL)
-        if self._greeting and self.connection._greeting.is_cancelled:  # another client has ended this connection
+        if (
+            self._greeting and self.connection._greeting.is_cancelled
+        ):  # another client has ended this connection
             self._greet(_Cancelled())
             is_something = self._take_turn(ALL)
         self._judge()
-        assert is_something or not any(request_id for request_id, _ in self._owed), "every request is answered"
+        assert is_something or not any(request_id for request_id, _ in self._owed), (
+            "every request is answered"
+        )
         assert is_something or not self.manager.closing or self.connection._is_over
         return is_something
 
@@ -229,15 +263,27 @@ class Client:
             manager.greeted,
             manager.heartbeat,
             manager.closing,
-            manager.client,
+            manager.client_name,
             manager.reason,
             list(manager.replies.waiting),
         )
         return own, [
-            (one.id, one.start, one.cursor, one.committed, one.delivered, one.skipped, one.in_flight,
-             one.in_flight_bytes, one.credit, one.credit_bytes, one.until, one.ended)
+            (
+                one.id,
+                one.start,
+                one.cursor,
+                one.committed,
+                one.delivered,
+                one.skipped,
+                one.in_flight,
+                one.in_flight_bytes,
+                one.credit,
+                one.credit_bytes,
+                one.until,
+                one.ended,
+            )
             for one in manager.readers.values()
-        ]  # fmt: skip
+        ]
 
     def _note_what_is_read(self, decoder):
         real = decoder.next_frame
@@ -273,7 +319,10 @@ class Client:
                 self._is_told = isinstance(frame, Closed)
                 self._settle(frame.id, frame.TYPE & 0x7F)
                 if isinstance(frame, Explained):
-                    assert all(verdict["fate"] and verdict["text"] for verdict in json.loads(frame.json)["verdicts"])
+                    assert all(
+                        verdict["fate"] and verdict["text"]
+                        for verdict in json.loads(frame.json)["verdicts"]
+                    )
                 if isinstance(frame, Subscribed):
                     assert frame.id not in self._offsets, "an id names one subscription"
                     self._offsets[frame.id] = frame.start
@@ -364,7 +413,7 @@ def _bytes(rng, client):
 
 
 def in_a_loop(function):
-    """A connection has events and scopes, which are made in an event loop; it need not do anything."""
+    """A connection has events and scopes, which are made in an event loop, even an idle one."""
 
     def in_loop(*arguments):
         async def run():

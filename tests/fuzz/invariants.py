@@ -1,13 +1,18 @@
 """What is true of a broker after every step, whatever its clients have sent.
 
-The conservation laws of docs/semantics.md, each table and buffer within its limit, and nothing kept for nobody.
+The conservation laws of docs/understand/semantics.md, each table and buffer within its
+limit, and nothing kept for nobody.
 """
 
 from itertools import pairwise
 
-from zaichik.broker.reader import TRACKED_FRAMES
-from zaichik.sharing import prices
+from zaichik.core.reader import TRACKED_FRAMES
+from zaichik.core.sharing import prices
+from zaichik.core.tables.keep_last import KEY_COST
+from zaichik.core.tables.table import Table
 from zaichik_protocol import Batch
+
+from .kept_rows import check_rows
 
 
 def check(broker):
@@ -28,10 +33,14 @@ def check(broker):
     for topic in topics:
         assert set(topic.readers) == readers[id(topic)], "a topic knows its readers and no others"
         _check_topic(topic)
-        assert set(topic.names.values()) == {session for place, session in sessions if place is topic}
+        assert set(topic.names.values()) == {
+            session for place, session in sessions if place is topic
+        }
     for journal in broker.registry._journals.values():
         assert len(journal._winners) <= journal._of.settings.max_keys
-        assert journal.topic.published == journal._of.published, "the journal tells of every message"
+        assert journal.topic.published == journal._of.published, (
+            "the journal tells of every message"
+        )
     for topic, session in sessions:
         assert topic.names[session.name] is session
         assert session.committed <= topic.end
@@ -42,9 +51,16 @@ def _check_memory(broker, topics):
     """RET-10, LAG-6: what is counted is what is there, and within the limits."""
     settings, shared = broker.settings, broker.registry.budget
     assert shared.used == sum(topic.unreserved for topic in topics)
-    assert shared.reserved == sum(topic._reserved for topic in topics) == settings.max_bytes - shared.limit
-    # What cannot be evicted may be beyond the limit: the topics themselves, and the batch published last.
+    assert (
+        shared.reserved
+        == sum(topic.retained.reserved for topic in topics)
+        == settings.max_bytes - shared.limit
+    )
+    # What cannot be evicted may be beyond the limit: the topics themselves, and the batch published
+    # last.
     stays = prices.TOPIC * len(topics) + prices.ENTRY + settings.max_frame
+    # A table asks for room for messages before it is known what their rows and keys take.
+    stays += sum(topic.retained.reserved for topic in topics if isinstance(topic.retained, Table))
     assert sum(topic.memory for topic in topics) <= settings.max_bytes + stays
     memory = broker.memory
     assert memory.used == sum(memory._held.values())
@@ -58,19 +74,31 @@ def _check_memory(broker, topics):
 
 
 def _check_topic(topic):
-    ring, settings = topic.ring, topic.settings
-    keys = [] if topic.window is None else [prices.KEY + len(key) for key in topic.window._opened_us]
+    if isinstance(topic.retained, Table):
+        _check_table(topic)
+        return
+    ring, settings = topic.retained.ring, topic.settings
+    keys = (
+        [] if topic.window is None else [prices.KEY + len(key) for key in topic.window._opened_us]
+    )
     tables = 1 if topic.observer is None else 2
-    # Windows that are over are forgotten in passing, and no more counted when something is stored, or at a sweep.
-    assert topic.memory >= prices.TOPIC + ring.bytes + prices.ENTRY * ring.batches + tables * sum(keys)
+    # Windows that are over are forgotten in passing, and no more counted when something is stored,
+    # or at a sweep.
+    assert topic.memory >= prices.TOPIC + ring.bytes + prices.ENTRY * ring.batches + tables * sum(
+        keys
+    )
     assert topic.published == ring.next_offset + topic.compacted
     assert ring.head == ring.expired + ring.evicted
     assert 0 <= ring.next_offset - ring.head <= settings.capacity
     first, alive, bases = ring._first, ring._batches[ring._first :], ring._bases[ring._first :]
     assert not any(ring._batches[:first]), "dead entries hold no bytes"
     assert ring.bytes == sum(map(len, alive)) <= settings.max_bytes
-    assert len(ring._batches) == len(ring._accepted_us) == len(ring._bases) - 1 <= 2 * len(alive), "dead ones are left"
-    assert [Batch.parse(data).count for data in alive] == [end - base for base, end in pairwise(bases)]
+    assert len(ring._batches) == len(ring._accepted_us) == len(ring._bases) - 1 <= 2 * len(alive), (
+        "dead ones are left"
+    )
+    assert [Batch.parse(data).count for data in alive] == [
+        end - base for base, end in pairwise(bases)
+    ]
     assert all(one <= other for one, other in pairwise(ring._accepted_us))
     assert bases[-1] == ring.next_offset
     assert not alive or bases[0] <= ring.head < bases[1]
@@ -79,26 +107,59 @@ def _check_topic(topic):
         assert len(topic.window) <= settings.max_keys
 
 
+def _check_table(topic):
+    """TAB-1, TAB-4: what is counted is what is there, and at most half of it is dead."""
+    kept, settings = topic.retained.kept, topic.settings
+    assert topic.published == kept.next_offset
+    assert kept.next_offset == kept.live + kept.expired + kept.evicted + kept.superseded
+    assert kept.messages <= settings.capacity
+    assert kept.size <= settings.max_bytes
+    assert kept.deleted_below == topic.retained.deleted_below < max(kept.next_offset, 1)
+    assert topic.retained.reserved == kept.memory >= KEY_COST * len(kept._index)
+    check_rows(kept)
+    assert set(kept._waiting) <= set(topic.readers)
+
+
+def waiters(topic):
+    """Returns who waits for the topic's next message."""
+    retained = topic.retained
+    return retained.kept._waiting if isinstance(retained, Table) else retained.ring._waiting
+
+
 def _check_subscription(subscription):
-    ring = subscription.topic.ring
-    assert subscription.start + subscription.delivered + subscription.skipped == subscription.cursor
-    assert subscription.start <= subscription.committed <= subscription.cursor <= ring.next_offset
+    topic = subscription.topic
+    got = subscription.delivered + subscription.skipped + subscription.passed
+    assert subscription.start + got == subscription.cursor
+    assert subscription.start <= subscription.committed <= subscription.cursor <= topic.end
     frames = list(subscription._frames)
     assert len(frames) <= TRACKED_FRAMES
-    assert subscription.in_flight == sum(count for *_, count, _ in frames)
-    assert subscription.in_flight_bytes == sum(size for *_, size in frames)
+    assert subscription.in_flight == sum(count for _, _, count, _, _ in frames)
+    assert subscription.in_flight_bytes == sum(size for _, _, _, size, _ in frames)
     assert subscription.in_flight <= max(subscription.credit, 1), "no credit that was not given"
     assert subscription.in_flight_bytes <= subscription.credit_bytes or len(frames) == 1
-    assert all(first < end <= subscription.cursor and subscription.committed < end for first, end, *_ in frames)
-    assert all(subscription.committed <= first for first, end, count, _ in frames if count == end - first)
+    assert all(
+        first < end <= subscription.cursor and subscription.committed < end
+        for first, end, *_ in frames
+    )
+    assert all(
+        subscription.committed <= first for first, end, count, *_ in frames if count == end - first
+    )
     if not subscription.ended and not subscription.is_ready and subscription.has_credit:
-        is_waiting = subscription in ring._waiting if subscription.ahead == 0 else subscription.in_flight > 0
-        assert is_waiting, "who may be sent something is woken by the ring, or by a commit if it is out of bytes"
+        is_waiting = (
+            subscription in waiters(topic)
+            if subscription.ahead == 0
+            else subscription.in_flight > 0
+        )
+        assert is_waiting, (
+            "who may be sent something is woken by the ring, or by a commit if it is out of bytes"
+        )
 
 
 def _check_manager(manager, settings):
     assert len(manager.readers) <= settings.max_subscriptions
-    assert manager.replies.bytes == sum(len(reply) for reply in manager.replies.waiting if isinstance(reply, bytes))
+    assert manager.replies.bytes == sum(
+        len(reply) for reply in manager.replies.waiting if isinstance(reply, bytes)
+    )
     ready = [one for one in manager.ready if one.id in manager.readers]
     assert len(ready) == len(set(ready)), "one turn for each"
     assert set(ready) == {one for one in manager.readers.values() if one.is_ready}

@@ -8,7 +8,10 @@ _VECTORS = Path(__file__).parents[2] / "protocol" / "vectors"
 
 
 def _bytes_of(name):
-    return [bytes.fromhex(case["hex"]) for case in json.loads((_VECTORS / name).read_text(encoding="utf-8"))]
+    return [
+        bytes.fromhex(case["hex"])
+        for case in json.loads((_VECTORS / name).read_text(encoding="utf-8"))
+    ]
 
 
 SOUND = _bytes_of("frames.json")
@@ -60,7 +63,17 @@ def _splice(rng, data):
     data[at:] = other[min(at, len(other) - 1) :]
 
 
-_CHANGES = [_flip_a_bit, _change_a_byte, _insert, _remove, _repeat, _cut_off, _set_an_integer, _set_an_integer, _splice]
+_CHANGES = [
+    _flip_a_bit,
+    _change_a_byte,
+    _insert,
+    _remove,
+    _repeat,
+    _cut_off,
+    _set_an_integer,
+    _set_an_integer,
+    _splice,
+]
 
 
 def mutated(rng, data):

@@ -1,6 +1,8 @@
-"""Requests that make sense nearly: of names that exist, offsets at the edges, and now and then of neither."""
+"""Requests that make sense nearly: of names that exist, offsets at the edges, and now and then of
+neither.
+"""
 
-from zaichik.broker.clock import LAST_US
+from zaichik.base.clock import LAST_US
 from zaichik_protocol import (
     FOREVER,
     HEARTBEAT,
@@ -41,8 +43,14 @@ def _of(rng, usual, odd):
 
 
 def _hello(rng, request_id, manager, broker):
-    return Hello(request_id, _of(rng, [1], [0, 2]), _of(rng, [1], [0, 9]), _of(rng, [0], [HEARTBEAT, 2]),
-                 _of(rng, ["somebody"], ["", "x" * 200]), _of(rng, [0], [1, 3]))  # fmt: skip
+    return Hello(
+        request_id,
+        _of(rng, [1], [0, 2]),
+        _of(rng, [1], [0, 9]),
+        _of(rng, [0], [HEARTBEAT, 2]),
+        _of(rng, ["somebody"], ["", "x" * 200]),
+        _of(rng, [0], [1, 3]),
+    )
 
 
 def beginning(rng):
@@ -64,10 +72,14 @@ def _create(rng, request_id, manager, broker):
 def _publish(rng, request_id, manager, broker):
     count = _of(rng, [1, 1, 1, 2, 3, 9], [16, 17])
     keys, sizes = [b"", b"", b"k", b"l", b"m"], [0, 1, 5, 20]
-    messages = [(_of(rng, keys, [b"n" * 9]), b"p" * _of(rng, sizes, [60, 250])) for _ in range(count)]
+    messages = [
+        (_of(rng, keys, [b"n" * 9]), b"p" * _of(rng, sizes, [60, 250])) for _ in range(count)
+    ]
     producer = _of(rng, [0, 0, 1, 2], [3])
     known = broker.producers._known.get(producer)
-    sequence = _of(rng, [known.next if known else 0], [1, 2, 99, max(known.next - 1, 0) if known else 5])
+    sequence = _of(
+        rng, [known.next if known else 0], [1, 2, 99, max(known.next - 1, 0) if known else 5]
+    )
     numbers = {"producer": producer, "sequence": sequence if producer else 0}
     return Publish(request_id, _of(rng, TOPICS, ODD_TOPICS), Batch.of(messages), **numbers)
 
@@ -77,7 +89,12 @@ def _offset(rng, broker, name):
     topic = next((topic for topic in broker.registry if topic.name == name), None)
     edges = [0, 1]
     if topic is not None:
-        edges += [topic.ring.head, topic.ring.next_offset, topic.ring.next_offset - 1, topic.ring.head + 1]
+        edges += [
+            topic.retained.ring.head,
+            topic.retained.ring.next_offset,
+            topic.retained.ring.next_offset - 1,
+            topic.retained.ring.head + 1,
+        ]
     return max(0, _of(rng, edges, [edges[-1] + 1, FOREVER, rng.randrange(60)]))
 
 
@@ -86,13 +103,23 @@ def _subscribe(rng, request_id, manager, broker):
     until = FOREVER if rng.random() < 0.8 else _offset(rng, broker, name)
     epoch = _of(rng, [0], [1, broker.clock.now_us()])
     start = _of(rng, [*Start], [4])
-    value = broker.clock.now_us() - rng.randrange(3000) if start == Start.TIME else _offset(rng, broker, name)
+    value = (
+        broker.clock.now_us() - rng.randrange(3000)
+        if start == Start.TIME
+        else _offset(rng, broker, name)
+    )
     own = "" if rng.random() < 0.7 else _of(rng, ["s", "t", "u"], ["s" * 201, "\0"])
     credit, credit_bytes = _of(rng, [1, 2, 5, 20], [0, 21]), _of(rng, [1, 50, 10**6, 10**6], [0])
     owner = {}
     if rng.random() < 0.2:
-        owner = {"owner": _of(rng, [1, 2], [0]), "attempt": rng.choice((0, 1, request_id)), "owned": True}
-    return Subscribe(request_id, name, own, start, value, epoch, until, credit, credit_bytes, **owner)
+        owner = {
+            "owner": _of(rng, [1, 2], [0]),
+            "attempt": rng.choice((0, 1, request_id)),
+            "owned": True,
+        }
+    return Subscribe(
+        request_id, name, own, start, value, epoch, until, credit, credit_bytes, **owner
+    )
 
 
 def _own_subscription(rng, manager):
@@ -105,7 +132,9 @@ def _commit(rng, request_id, manager, broker):
     if (subscription := manager.readers.get(number)) is not None:
         cursor, committed = subscription.cursor, subscription.committed
         edges += [cursor, cursor, cursor, committed, committed + 1, (cursor + committed) // 2]
-    return Commit(request_id, number, _of(rng, edges, [edges[-1], edges[1 % len(edges)] + 1, FOREVER]))
+    return Commit(
+        request_id, number, _of(rng, edges, [edges[-1], edges[1 % len(edges)] + 1, FOREVER])
+    )
 
 
 def _unsubscribe(rng, request_id, manager, broker):
@@ -120,16 +149,22 @@ def _describe(rng, request_id, manager, broker):
 def _explain(rng, request_id, manager, broker):
     name = _of(rng, [*TOPICS, "$journal/a"], ODD_TOPICS)
     now_us, number = broker.clock.now_us(), _own_subscription(rng, manager)
-    which = _of(rng, ["", "", "s", "t", f"{manager.number}.{number}"], [f"{number}.", ".", "s" * 201, "\0"])
+    which = _of(
+        rng, ["", "", "s", "t", f"{manager.number}.{number}"], [f"{number}.", ".", "s" * 201, "\0"]
+    )
     key = _of(rng, [b"", b"k", b"l", b"m"], [b"n", b"n" * 9])
-    time_us = _of(rng, [0, max(0, now_us - rng.randrange(3000)), now_us], [1, now_us + 1, 2**63, 2**64 - 1])
+    time_us = _of(
+        rng, [0, max(0, now_us - rng.randrange(3000)), now_us], [1, now_us + 1, 2**63, 2**64 - 1]
+    )
     return Explain(request_id, name, which, _offset(rng, broker, name), time_us, key)
 
 
 def _advance(rng, request_id, manager, broker):
     now_us = broker.clock.now_us()
     later = [now_us + rng.choice((0, 1, 1000, 2000, 1_000_000))]
-    return AdvanceClock(request_id, _of(rng, later, [0, now_us - 1, now_us + 10**10, LAST_US + 1, 2**64 - 1]))
+    return AdvanceClock(
+        request_id, _of(rng, later, [0, now_us - 1, now_us + 10**10, LAST_US + 1, 2**64 - 1])
+    )
 
 
 def _delete(rng, request_id, manager, broker):
@@ -141,7 +176,9 @@ def _delete(rng, request_id, manager, broker):
 def _rare(rng, request_id, manager, broker):
     delete, advance = (make(rng, request_id, manager, broker) for make in (_delete, _advance))
     disconnect = Disconnect(request_id, rng.choice([*broker.managers, 0]))
-    return rng.choice((Ping(request_id, 7), Ping(request_id), Close(request_id), delete, disconnect, advance))
+    return rng.choice(
+        (Ping(request_id, 7), Ping(request_id), Close(request_id), delete, disconnect, advance)
+    )
 
 
 _OFTEN = [_publish] * 9 + [_commit] * 6 + [_subscribe] * 3

@@ -1,7 +1,9 @@
-"""Starts brokers of this project by forking itself, which takes a hundredth of what a new interpreter does.
+"""Starts brokers of this project by forking itself, which takes a hundredth of what a new
+interpreter does.
 
-A line on standard input asks for something, a line on standard output answers: `start PORT FOLDER MUTANT` with the
-number of the process, `kill NUMBER` once that is gone. Without a mutant the broker is right. Not a module of tests.
+A line on standard input asks for something, a line on standard output answers: `start PORT FOLDER
+MUTANT` with the number of the process, `kill NUMBER` once that is gone. Without a mutant the broker
+is right. Not a module of tests.
 """
 
 import os
@@ -13,8 +15,8 @@ from pathlib import Path
 import anyio
 from mutants_killed import MUTANTS
 
-from zaichik.log import restoring, storage, store  # noqa: F401 (so that no broker has to import them)
-from zaichik.running import serve
+from zaichik.server import persistence  # noqa: F401 (so that no broker has to import them)
+from zaichik.server.running import serve
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 

@@ -1,8 +1,9 @@
 """A right broker whose every word can be turned into a lie, one at a time.
 
-A check is run once honestly, and each of its judgements written down: which statement of the stage judged which field
-of which frame. Then it is run again for each of them, and that field is changed on its way in. The check must fail, at
-that statement. So every judgement is shown to be one, also those that no plausible broker would ever fail.
+A check is run once honestly, and each of its judgements written down: which statement of the stage
+judged which field of which frame. Then it is run again for each of them, and that field is changed
+on its way in. The check must fail, at that statement. So every judgement is shown to be one, also
+those that no plausible broker would ever fail.
 """
 
 import ast
@@ -16,12 +17,18 @@ from zaichik.learn.connection import Connection
 
 STAGES = Path(stages.__file__).parent
 JUDGING = {
-    *("must_be", "must_be_error", "receives", "told", "messages", "lagged", "nothing", "refused"),
-    *("ends", "ended_by", "_ends", "_same"),
+    *("must_be", "must_be_error", "expect_frame", "expect_event", "expect_messages", "expect_lag"),
+    *("expect_no_event", "expect_error", "expect_end", "expect_fatal", "_ends", "_same"),
 }
 # With any keyword, or with this one.
-JUDGING_IF_TOLD = {"publish": None, "publish_singly": None, "create": None, "ok": "expect", "subscribe": "expect"}
-RAISING = {"silent", "must_be_now"}  # that judge what is not a field of a frame
+JUDGING_IF_TOLD = {
+    "publish": None,
+    "publish_singly": None,
+    "create": None,
+    "ok": "expect",
+    "subscribe": "expect",
+}
+RAISING = {"expect_silence", "must_be_now"}  # that judge what is not a field of a frame
 STRANGER = wire.encode("Lagged", frame_id=2**32 - 1, from_offset=0, to_offset=1)
 
 
@@ -40,7 +47,8 @@ class Judgement:
 
     Attributes:
         place: the statement.
-        connection, frame: which frame, counted from 0, of which connection; -1 is what comes after the last one.
+        connection, frame: which frame, counted from 0, of which connection; -1 is what comes after
+            the last one.
         field: which field of it; "" if it must not be there at all.
     """
 
@@ -52,19 +60,28 @@ class Judgement:
 
 def statements(path, kinds=(ast.Expr, ast.Assign, ast.Return, ast.Raise)):
     """The simple statements of a file."""
-    return [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, kinds)]
+    return [
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, kinds)
+    ]
 
 
 def calls(node):
     """The calls of a statement, each with the last part of its name."""
     for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
-        yield call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", ""), call
+        yield (
+            call.func.attr
+            if isinstance(call.func, ast.Attribute)
+            else getattr(call.func, "id", ""),
+            call,
+        )
 
 
 def raises(node):
-    """Whether a statement raises Failed by itself, or by a call that looks at no frame."""
+    """Whether a statement raises Failure by itself, or by a call that looks at no frame."""
     if isinstance(node, ast.Raise):
-        return isinstance(node.exc, ast.Call) and ast.unparse(node.exc.func) == "Failed"
+        return isinstance(node.exc, ast.Call) and ast.unparse(node.exc.func) == "Failure"
     return any(name in RAISING for name, _ in calls(node))
 
 
@@ -72,13 +89,17 @@ def judges(node):
     """Whether a statement judges anything by a call that does."""
     for name, call in calls(node):
         told = {keyword.arg for keyword in call.keywords}
-        if name in JUDGING or (name in JUDGING_IF_TOLD and told & {JUDGING_IF_TOLD[name] or next(iter(told), "")}):
+        if name in JUDGING or (
+            name in JUDGING_IF_TOLD and told & {JUDGING_IF_TOLD[name] or next(iter(told), "")}
+        ):
             return True
     return False
 
 
 def places(*, raising):
-    """All statements that judge: those that raise Failed themselves, or those that let others do it."""
+    """All statements that judge: those that raise Failure themselves, or those that let others do
+    it.
+    """
     return {
         Place(path.stem, node.lineno, node.end_lineno)
         for path in STAGES.glob("s[0-9]*.py")
@@ -113,7 +134,8 @@ def running_lines():
 
 
 class Ear:
-    """Hears every frame of a trial before its check does: writes down who judges it, or changes one.
+    """Hears every frame of a trial before its check does: writes down who judges it, or changes
+    one.
 
     Args:
         monkeypatch: puts it between the tester and its connections.
@@ -126,15 +148,20 @@ class Ear:
         self._lie = lie
         self._counts = {}
         self._heard = {}
-        take, compare, ends, nothing = Connection._take, connection.compare, Connection.ends, Connection.nothing
+        take, compare = Connection._take, connection.compare
+        ends, nothing = Connection.expect_end, Connection.expect_no_event
         monkeypatch.setattr(Connection, "_take", lambda conn, size: self._take(take, conn, size))
         monkeypatch.setattr(connection, "compare", lambda *words: self._compare(compare, *words))
-        monkeypatch.setattr(Connection, "ends", lambda conn: self._ends(ends, conn))
-        monkeypatch.setattr(Connection, "nothing", lambda conn, why: self._nothing(nothing, conn, why))
+        monkeypatch.setattr(Connection, "expect_end", lambda conn: self._ends(ends, conn))
+        monkeypatch.setattr(
+            Connection, "expect_no_event", lambda conn, why: self._nothing(nothing, conn, why)
+        )
 
     def _note(self, conn, frame, field):
         lines = running_lines()
-        self.judgements += [Judgement(place, conn, frame, field) for place in self._all if is_at(place, lines)]
+        self.judgements += [
+            Judgement(place, conn, frame, field) for place in self._all if is_at(place, lines)
+        ]
 
     def _take(self, take, conn, size):
         index = self._counts[conn] = self._counts.get(conn, -1) + 1
@@ -143,20 +170,34 @@ class Ear:
             conn._buffer[:size] = data
             size, self._lie = wire.frame_size(data), None
         frame = take(conn, size)
-        self._heard[id(frame)] = (conn.number, index, frame)  # the frame, too, so that its id stays its own
+        self._heard[id(frame)] = (
+            conn.number,
+            index,
+            frame,
+        )  # the frame, too, so that its id stays its own
         return frame
 
     def _is_to_be_told(self, conn, index, data):
-        """Whether this is the frame to lie about, or the next one with such a field: runs differ a little."""
+        """Whether this is the frame to lie about, or the next one with such a field: runs differ a
+        little.
+        """
         if self._lie is None or self._lie.connection != conn or not 0 <= self._lie.frame <= index:
             return False
-        return self._lie.field in {"", "type", "flags", *(span.name for span in wire.parse(data).spans)}
+        return self._lie.field in {
+            "",
+            "type",
+            "flags",
+            *(span.name for span in wire.parse(data).spans),
+        }
 
     def _compare(self, compare, frame, name, expected, asked):
         number, index, _ = self._heard[id(frame)]
         for field in expected or {"type": 0}:
             self._note(number, index, field)
-        if name == "Messages" and sys._getframe(2).f_back.f_code is Connection.messages.__code__:
+        if (
+            name == "Messages"
+            and sys._getframe(2).f_back.f_code is Connection.expect_messages.__code__
+        ):
             self._note(number, index, "batch")
         compare(frame, name, expected, asked)
 
@@ -172,7 +213,9 @@ class Ear:
 
 
 def changed(data, field):
-    """A frame with another value in one field; without a field, a frame before it that nobody waits for."""
+    """A frame with another value in one field; without a field, a frame before it that nobody waits
+    for.
+    """
     if not field:
         return STRANGER + data
     frame = wire.parse(data)

@@ -1,11 +1,14 @@
 """Brokers that are wrong on purpose, each in one place: what the stages must find.
 
-A mutant is tutorial/tiny_broker.py with a few words replaced, as small as the slip that would cause it. Some are what
-really happened in the first zaichik, of 2020; they say so.
+A mutant is tutorial/tiny_broker.py with a few words replaced, as small as the slip that would cause
+it; `planting` says how its places and its code are written. Some are what really happened in the
+first zaichik, of 2020; they say so.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+
+from planting import planted_in
 
 # Checks of what tiny_broker.py leaves out, as its docstring says, and so do all mutants of it.
 LEFT_OUT_BY_TINY = {"S5.9", "S7.8", "S7.9", "S11.12", "S11.13", "S12.8", "S12.12", "S13.4"}
@@ -20,27 +23,27 @@ class Mutant:
         name: what is wrong with it.
         kills: the checks that find it; the first one is of the stage at which it fails.
         says: words of the verdict.
-        patches: text of tiny_broker.py, and what stands there instead.
+        patches: a definition in tiny_broker.py, the code that it has, and what stands there
+            instead.
     """
 
     name: str
     kills: tuple[str, ...]
     says: str
-    patches: tuple[tuple[str, str], ...]
+    patches: tuple[tuple[str, str, str], ...]
 
     def source(self) -> str:
         text = TINY.read_text(encoding="utf-8")
-        for old, new in self.patches:
-            assert text.count(old) == 1, f"{self.name}: tiny_broker.py has {text.count(old)} times: {old}"
-            text = text.replace(old, new)
+        for where, right, wrong in self.patches:
+            text = planted_in(text, where, right, wrong)
         return text
 
 
 def declaring(mutants):
-    """A function that adds a mutant to a list; its texts are pairs: what stands in tiny_broker.py, what instead."""
+    """A function that adds a mutant to a list; its texts are its patches, three for each."""
 
     def mutant(name, kills, says, *texts):
-        patches = tuple(zip(texts[::2], texts[1::2], strict=True))
+        patches = tuple(zip(texts[::3], texts[1::3], texts[2::3], strict=True))
         mutants.append(Mutant(name, tuple(kills.split()), says, patches))
 
     return mutant

@@ -1,10 +1,15 @@
-"""What a broker may leave out, done wrong: zaichik with a few words replaced, since tiny_broker leaves it out."""
+"""What a broker may leave out, done wrong.
+
+A mutant is zaichik with a few words replaced, since tiny_broker leaves it out; `planting` says how
+its place and its code are written.
+"""
 
 import importlib
 import types
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+
+from planting import find, planted
 
 
 @dataclass(frozen=True)
@@ -15,8 +20,9 @@ class Mutant:
         name: what is wrong with it.
         kills: the check that finds it.
         says: words of the verdict.
-        module: the module of zaichik with the mistake.
-        old, new: its text, and what stands there instead.
+        where: the definition of zaichik with the mistake.
+        right: what stands there, an expression or statements; `wrong` stands there instead.
+        nth: which one, counted from 1, if what is right is there several times.
         patience: seconds that the verdict takes to come.
         clock: the broker's, as `zaichik serve --clock` names it.
     """
@@ -24,25 +30,22 @@ class Mutant:
     name: str
     kills: str
     says: str
-    module: str
-    old: str
-    new: str
+    where: str
+    right: str
+    wrong: str
+    nth: int = 0
     patience: float = 0.3
     clock: str = "system"
 
-    def _module(self):
-        return importlib.import_module(f"zaichik.{self.module}")
-
-    def source(self):
-        """The module with the mutant's code."""
-        text = Path(self._module().__file__).read_text(encoding="utf-8")
-        assert text.count(self.old) == 1, f"{self.name}: {self.module} has {text.count(self.old)} times: {self.old}"
-        return text.replace(self.old, self.new)
+    def planted(self):
+        """The file that has the mistake, and its text with it."""
+        return planted(self.where, self.right, self.wrong, self.nth)
 
     @contextmanager
     def in_force(self):
-        """Functions of the module have the mutant's code meanwhile, and its numbers the mutant's values."""
-        right, source = self._module(), self.source()
+        """Give the module's functions the mutant's code meanwhile, and its numbers their values."""
+        right = importlib.import_module(find(self.where).module)
+        _, source = self.planted()
         wrong = types.ModuleType(right.__name__)
         exec(compile(source, right.__file__, "exec"), wrong.__dict__)  # noqa: S102
         undo = [_replaced(*pair) for pair in _pairs(vars(right), vars(wrong), right.__name__)]
@@ -60,11 +63,16 @@ def _pairs(right, wrong, module):
     """Functions with their mutants, those of classes too."""
     for name, mine in list(right.items()):
         other = wrong.get(name)
-        if isinstance(mine, types.FunctionType) and mine.__module__ == module and isinstance(other, types.FunctionType):
+        is_own = getattr(mine, "__module__", "") == module
+        if (
+            is_own
+            and isinstance(mine, types.FunctionType)
+            and isinstance(other, types.FunctionType)
+        ):
             yield mine, other
         elif isinstance(mine, property) and isinstance(other, property):
             yield mine.fget, other.fget
-        elif isinstance(mine, type) and mine.__module__ == module:
+        elif is_own and isinstance(mine, type):
             yield from _pairs(vars(mine), vars(other), module)
 
 
@@ -77,214 +85,666 @@ def _replaced(function, other):
 
 MUTANTS = [
     Mutant(
-        "a batch that comes again is not marked", "S16.6", "flags should be", "broker.producers",
-        "durable=durable, duplicate=True)", "durable=durable)",
+        "a batch that comes again is not marked",
+        "S16.6",
+        "flags should be",
+        "Producers.answered",
+        "Published(request.id, *answer, durable=durable, duplicate=True)",
+        "Published(request.id, *answer, durable=durable)",
     ),
     Mutant(
-        "the newest batch is stored again", "S16.6", "flags should be|first_offset should be", "broker.producers",
-        "if sequence < known.next:", "if sequence < known.next - 1:",
+        "the newest batch is stored again",
+        "S16.6",
+        "flags should be|first_offset should be",
+        "Producers.answered",
+        "sequence == known.next",
+        "sequence in (known.next, known.next - 1)",
     ),
     Mutant(
-        "gaps are carried out", "S16.7", "should have come", "broker.producers",
-        "if sequence > known.next:", "if sequence > known.next + 1:",
-    ),
-    Mutant("63 answers are kept", "S16.8", "should have", "broker.producers", "REMEMBERED = 64", "REMEMBERED = 63"),
-    Mutant("65 answers are kept", "S16.8", "should have", "broker.producers", "REMEMBERED = 64", "REMEMBERED = 65"),
-    Mutant(
-        "an error that may pass is kept", "S16.9", "should", "broker.producers",
-        "if not refusal.code.retryable:", "if True:",
+        "gaps are carried out",
+        "S16.7",
+        "should have come",
+        "Producers.answered",
+        "sequence == known.next",
+        "sequence in (known.next, known.next + 1)",
     ),
     Mutant(
-        "errors use no number up", "S16.9", "should", "broker.producers",
-        "if not refusal.code.retryable:", "if False:",
+        "63 answers are kept",
+        "S16.8",
+        "should have",
+        "REMEMBERED_ANSWERS",
+        "REMEMBERED_ANSWERS = 64",
+        "REMEMBERED_ANSWERS = 63",
     ),
     Mutant(
-        "what comes again is not marked", "S16.10", "flags should be", "broker.reader",
-        "redelivered=again > 0", "redelivered=False",
+        "65 answers are kept",
+        "S16.8",
+        "should have",
+        "REMEMBERED_ANSWERS",
+        "REMEMBERED_ANSWERS = 64",
+        "REMEMBERED_ANSWERS = 65",
     ),
     Mutant(
-        "old and new come in one frame", "S16.10", "flags should be|base should be", "broker.reader",
-        "room = min(room, again)", "room = min(room, again + 9)",
+        "an error that may pass is kept",
+        "S16.9",
+        "should",
+        "Producers.remember",
+        "outcome.code.retryable",
+        "False",
     ),
     Mutant(
-        "who unsubscribes is forgotten", "S16.10", "flags should be", "broker.subscription_manager",
-        "        if request.forget:\n", "        if True:\n",
+        "errors use no number up",
+        "S16.9",
+        "should",
+        "Producers.remember",
+        "outcome.code.retryable",
+        "True",
     ),
     Mutant(
-        "FORGET is overlooked", "S16.11", "flags should be", "broker.subscription_manager",
-        "        if request.forget:\n", "        if False:\n",
+        "what comes again is not marked",
+        "S16.10",
+        "flags should be",
+        "Reader._deliver",
+        "self._send(found, is_again=is_again)",
+        "self._send(found, is_again=False)",
     ),
     Mutant(
-        "who was taken over still commits", "S16.12", "flags should be", "broker.reader",
-        "        self.position = Position(self.position.committed)\n", "",
+        "old and new come in one frame",
+        "S16.10",
+        "flags should be|base should be",
+        "Reader._deliver",
+        "min(before, position.delivered)",
+        "min(before, position.delivered + 9)",
     ),
     Mutant(
-        "names may hold control characters", "S16.13", "should have come", "broker.checks",
-        'unicodedata.category(letter) == "Cc"', "letter is None",
+        "who unsubscribes is forgotten",
+        "S16.10",
+        "flags should be",
+        "SubscriptionManager._unsubscribe",
+        """
+        if request.forget:
+            self._broker.named_positions.forget(reader.topic, reader.position)
+        """,
+        """
+        if True:
+            self._broker.named_positions.forget(reader.topic, reader.position)
+        """,
     ),
     Mutant(
-        "two owners are remembered", "S16.14", "should have come", "broker.position",
-        "REMEMBERED_OWNERS = 64", "REMEMBERED_OWNERS = 2",
+        "FORGET is overlooked",
+        "S16.11",
+        "flags should be",
+        "SubscriptionManager._unsubscribe",
+        """
+        if request.forget:
+            self._broker.named_positions.forget(reader.topic, reader.position)
+        """,
+        """
+        if False:
+            self._broker.named_positions.forget(reader.topic, reader.position)
+        """,
     ),
     Mutant(
-        "a topic that rejects evicts", "S16.15", "should have come", "broker.topic_controller",
-        "if head > self.ring.head and self.needed() < head:", "if False:",
+        "who was taken over still commits",
+        "S16.12",
+        "flags should be",
+        "Reader.cut_off",
+        "self.position = Position(self.position.committed)",
+        "pass",
     ),
     Mutant(
-        "a topic rejects what nobody needs", "S16.15", "should have come", "broker.topic_controller",
-        "if head > self.ring.head and self.needed() < head:", "if head > self.ring.head:",
+        "names may hold control characters",
+        "S16.13",
+        "should have come",
+        "check_name",
+        'unicodedata.category(letter) == "Cc"',
+        "letter is None",
     ),
     Mutant(
-        "a topic rejects until anonymous readers commit", "S16.15", "should have come", "broker.position",
-        "return self.committed if self.name or self.reader is None else self.reader.cursor", "return self.committed",
+        "two owners are remembered",
+        "S16.14",
+        "should have come",
+        "REMEMBERED_OWNERS",
+        "REMEMBERED_OWNERS = 64",
+        "REMEMBERED_OWNERS = 2",
     ),
     Mutant(
-        "what a name was sent may go", "S16.16", "should have come", "broker.position",
-        "return self.committed if self.name or self.reader is None else self.reader.cursor",
-        "return self.committed if self.reader is None else self.reader.cursor",
+        "a topic that rejects evicts",
+        "S16.15",
+        "should have come",
+        "InMemory.check_room",
+        "head > ring.head and topic.needed() < head",
+        "False",
     ),
     Mutant(
-        "what would be dropped is not counted", "S16.17", "should have come", "broker.topic_controller",
-        "        head = self.ring.head_after(batch)\n",
-        "        head = self.ring.head_after(batch) - (batch.count - 1)\n",
+        "a topic rejects what nobody needs",
+        "S16.15",
+        "should have come",
+        "InMemory.check_room",
+        "head > ring.head and topic.needed() < head",
+        "head > ring.head",
     ),
     Mutant(
-        "pages are of any length", "S16.18", "a page of names is wrong", "observing.describe",
-        "limit = min(limit, most)", "limit = most",
+        "a topic rejects until anonymous readers commit",
+        "S16.15",
+        "should have come",
+        "Position.needed",
+        "self.reader.cursor",
+        "self.committed",
     ),
     Mutant(
-        "a page is a list", "S16.18", "no JSON object", "observing.describe",
-        "return more, json.dumps(state | {\"now_us\": now_us, \"boot\": broker.boot}, ensure_ascii=False).encode()",
-        "return more, json.dumps([state], ensure_ascii=False).encode()",
+        "what a name was sent may go",
+        "S16.16",
+        "should have come",
+        "Position.needed",
+        "self.name or self.reader is None",
+        "self.reader is None",
     ),
     Mutant(
-        "a client may end itself", "S16.19", "should have come|ended|nothing came", "broker.operating",
-        "if other == own:", "if False:",
+        "what would be dropped is not counted",
+        "S16.17",
+        "should have come",
+        "InMemory.check_room",
+        "ring.head_after(batch)",
+        "ring.head_after(batch) - (batch.count - 1)",
     ),
     Mutant(
-        "a position is no reason to keep a topic", "S16.20", "should have come", "broker.topic_controller",
-        "if messages or named or self.readers:", "if messages or self.readers:",
+        "pages are of any length",
+        "S16.18",
+        "a page of names is wrong",
+        "describe:_page",
+        "min(limit, most)",
+        "most",
     ),
     Mutant(
-        "what a name has not settled is freed", "S16.21", "should have come", "broker.position",
-        "return self.committed if self.name or self.reader is None else self.reader.cursor",
+        "a page is a list",
+        "S16.18",
+        "not a JSON object",
+        "describe:describe",
+        "json.dumps(state, ensure_ascii=False)",
+        "json.dumps([state], ensure_ascii=False)",
+    ),
+    Mutant(
+        "a client may end itself",
+        "S16.19",
+        "should have come|ended|nothing came",
+        "_disconnect",
+        "other == own",
+        "False",
+    ),
+    Mutant(
+        "a position is no reason to keep a topic",
+        "S16.20",
+        "should have come",
+        "TopicController.check_empty",
+        "messages or named",
+        "messages",
+    ),
+    Mutant(
+        "what a name has not settled is freed",
+        "S16.21",
+        "should have come",
+        "Position.needed",
+        """
+        if self.name or self.reader is None:
+            return self.committed
+        return self.reader.cursor
+        """,
         "return self.reader.cursor if self.reader else self.delivered",
     ),
     Mutant(
-        "whoever keeps silent is ended", "S16.22", "ended the connection|should|broke", "serving.deadlines",
-        "if heartbeat and self._time_us", "if self._time_us", patience=4.8,
+        "whoever keeps silent is ended",
+        "S16.22",
+        "ended the connection|should|broke",
+        "Deadlines._overdue",
+        "heartbeat and self._time_us - self._heard_us >= limits.idle_timeout * SECOND_US",
+        "self._time_us - self._heard_us >= limits.idle_timeout * SECOND_US",
+        patience=4.8,
     ),
     Mutant(
-        "a heartbeat is never missed", "S16.22", "nothing came", "serving.deadlines",
-        "if heartbeat and self._time_us", "if heartbeat and False and self._time_us",
+        "a heartbeat is never missed",
+        "S16.22",
+        "nothing came",
+        "Deadlines._overdue",
+        "heartbeat and self._time_us - self._heard_us >= limits.idle_timeout * SECOND_US",
+        "heartbeat and False and self._time_us - self._heard_us >= limits.idle_timeout * SECOND_US",
     ),
     Mutant(
-        "settings of durable topics are told of every topic", "S16.23", "tells settings of durable", "broker.settings",
-        'names if self.durable else names[: names.index("durable")]', "names",
+        "settings of durable topics are told of every topic",
+        "S16.23",
+        "has settings of durable",
+        "TopicSettings.by_name",
+        "absent |= OF_DURABLE_TOPICS",
+        "pass",
     ),
     Mutant(
-        "a durable topic may keep nothing", "S16.23", "should have come", "broker.settings",
-        "if merged.durable and not merged.retention_ttl_ms:", "if False:",
+        "a durable topic may keep nothing",
+        "S16.23",
+        "should have come",
+        "TopicSettings.check_kind",
+        "self.durable and not self.retention_ttl_ms",
+        "False",
     ),
     Mutant(
-        "a durable topic keeps nothing by default", "S16.23", "does not tell|INVALID_FIELD", "broker.settings",
-        'if values.get("durable") and not self.retention_ttl_ms:', "if False:",
+        "a durable topic keeps nothing by default",
+        "S16.23",
+        "does not report|INVALID_FIELD",
+        "TopicSettings.merged",
+        "is_kept and not self.retention_ttl_ms",
+        "False",
     ),
     Mutant(
-        "any topic may have a log", "S16.23", "should have come", "broker.settings",
-        'if not merged.durable and ("log_bytes" in values or "segment_bytes" in values):', "if False:",
+        "any topic may have a log",
+        "S16.23",
+        "should have come",
+        "TopicSettings.check_kind",
+        "sizes_log and not self.durable",
+        "False",
     ),
     Mutant(
-        "what is on the disk is told to whoever does not understand it", "S16.24", "flags should be", "broker.replies",
-        "durable=self.tells_durable", "durable=True",
+        "what is on the disk is told to whoever does not understand it",
+        "S16.24",
+        "flags should be",
+        "Replies._pay",
+        "replace(answer, id=request.id, durable=self.tells_durable)",
+        "replace(answer, id=request.id, durable=True)",
     ),
     Mutant(
-        "what is on the disk is told to nobody", "S16.24", "flags should be", "broker.replies",
-        "durable=self.tells_durable", "durable=False",
+        "what is on the disk is told to nobody",
+        "S16.24",
+        "flags should be",
+        "Replies._pay",
+        "replace(answer, id=request.id, durable=self.tells_durable)",
+        "replace(answer, id=request.id, durable=False)",
     ),
     Mutant(
-        "Closed does not wait for the disk", "S16.25", "Closed came before", "broker.replies",
-        "        if not self.owed:\n            self.add(frame)\n", "        if True:\n            self.add(frame)\n",
+        "Closed does not wait for the disk",
+        "S16.25",
+        "Closed came before",
+        "Replies.add_last",
+        "not self.owed",
+        "True",
     ),
     Mutant(
-        "the newest of those that waited is answered first", "S16.25", "out of order|first_offset", "broker.durable",
-        "done = self.waiting.popleft()", "done = self.waiting.pop()",
+        "the newest of those that waited is answered first",
+        "S16.25",
+        "out of order|first_offset",
+        "Durable.on_synced",
+        "self.waiting.popleft()",
+        "self.waiting.pop()",
     ),
     Mutant(
-        "what waits when its topic is deleted may be tried again", "S16.26", "NO_SUCH_TOPIC", "broker.durable",
-        "Refused(ErrorCode.NO_SUCH_TOPIC, problem)", "Refused(ErrorCode.STORAGE_FULL, problem)",
+        "what waits when its topic is deleted may be tried again",
+        "S16.26",
+        "NO_SUCH_TOPIC",
+        "Durable._is_deleted",
+        "Refused(ErrorCode.NO_SUCH_TOPIC, problem)",
+        "Refused(ErrorCode.STORAGE_FULL, problem)",
     ),
     Mutant(
-        "what waits when its topic is deleted is never answered", "S16.26", "nothing came", "broker.durable",
-        "self.refused(Refused(ErrorCode.NO_SUCH_TOPIC, problem))", "pass",
+        "what waits when its topic is deleted is never answered",
+        "S16.26",
+        "nothing came",
+        "Durable._is_deleted",
+        "self.on_refused(Refused(ErrorCode.NO_SUCH_TOPIC, problem))",
+        "pass",
     ),
     Mutant(
-        "what has gone from the ring is gone", "S16.27", "start should be|Lagged", "broker.topic_controller",
-        "return self.ring.head if self.durable is None else self.durable.head", "return self.ring.head",
+        "what has gone from the ring is gone",
+        "S16.27",
+        "start should be|Lagged",
+        "Durable.head",
+        "self._head",
+        "self.head_in_memory",
     ),
     Mutant(
-        "a batch for the disk may be larger than the ring", "S16.27", "should have come", "broker.topic_controller",
-        "if batch.count > self.settings.capacity or", "if not self.durable and batch.count > self.settings.capacity or",
+        "a batch for the disk may be larger than the ring",
+        "S16.27",
+        "should have come",
+        "TopicController.publish",
+        "batch.count > capacity",
+        "not self.settings.durable and batch.count > self.settings.capacity",
     ),
     Mutant(
-        "what the disk is asked comes when it comes", "S16.27", "should have come|id should be", "broker.replies",
-        "self.must_wait = not size", "self.must_wait = False",
+        "what the disk is asked comes when it comes",
+        "S16.27",
+        "should have come|id should be",
+        "Replies.owe",
+        "self.must_wait = not size",
+        "self.must_wait = False",
     ),
     Mutant(
-        "a log grows for ever", "S16.28", "is the head", "log.writer",
-        "too_much, index = self.bytes - min(self._log_bytes, room), 0", "too_much, index = 0, 0",
+        "a log grows for ever",
+        "S16.28",
+        "is the head",
+        "Writer.excess",
+        "self.bytes - min(self._log_bytes, room)",
+        "0",
     ),
     Mutant(
-        "a log that rejects grows for ever", "S16.28", "should have come", "broker.durable",
-        'raise Refused(ErrorCode.TOPIC_FULL, problem, "topic")', "pass",
+        "a log that rejects grows for ever",
+        "S16.28",
+        "should have come",
+        "Durable.check_room",
+        'raise Refused(ErrorCode.TOPIC_FULL, problem, "topic")',
+        "pass",
     ),
     Mutant(
-        "numbers count in all topics", "S16.29", "should", "broker.topic_registry",
-        "return name if (self._settings.topic if topic is None else topic.settings).durable else \"\"", 'return ""',
+        "numbers count in all topics",
+        "S16.29",
+        "should",
+        "Durable.__init__",
+        "super().__init__(topic, settings, topic.name)",
+        'super().__init__(topic, settings, "")',
     ),
     Mutant(
-        "a clock only says that it was moved", "S16.35", "should", "broker.broker",
-        "self.clock.move_to(to_us)", "pass", clock="manual",
+        "a clock only says that it was moved",
+        "S16.35",
+        "should",
+        "Broker.advance",
+        "clock.move_to(to_us)",
+        "pass",
+        clock="manual",
     ),
     Mutant(
-        "a request that is sent again is one to set the clock back", "S16.35", "should", "broker.broker",
-        "if not now_us <= to_us <= LAST_US", "if not now_us < to_us <= LAST_US", clock="manual",
+        "a request that is sent again is one to set the clock back",
+        "S16.35",
+        "should",
+        "Broker.advance",
+        "now_us <= to_us <= LAST_US",
+        "now_us < to_us <= LAST_US",
+        clock="manual",
     ),
     Mutant(
-        "numbers outlive their durable topic", "S16.29", "flags should be", "broker.broker",
-        "self.producers.forget_all_of(topic.name)", "pass",
+        "numbers outlive their durable topic",
+        "S16.29",
+        "flags should be",
+        "Broker._forget",
+        "self.producers.forget_all_of(scope)",
+        "pass",
     ),
     Mutant(
-        "what is in flight is called settled", "S16.36", "the verdict in_flight about offset 1", "explain.delivery",
-        "if offset < reader.committed:", "if offset < reader.cursor:",
+        "what is in flight is called settled",
+        "S16.36",
+        "the verdict in_flight on offset 1",
+        "delivery:_below_cursor",
+        "offset < reader.committed",
+        "offset < reader.cursor",
     ),
     Mutant(
-        "what is the next offset is called gone", "S16.36", "the first verdict about offset 3", "explain.stored",
-        "if offset < topic.head:", "if offset < topic.head or offset == topic.end:",
+        "what is the next offset is called gone",
+        "S16.36",
+        "the first verdict on offset 3",
+        "message_at",
+        "offset < topic.head",
+        "offset < topic.head or offset == topic.end",
     ),
     Mutant(
-        "another message is said to have kept it out", "S16.36", "winner in it is wrong", "explain.remembered",
-        'opened_us, evidence["winner"] = found.before',
-        'opened_us, evidence["winner"] = found.before[0], found.before[1] + 1',
+        "another message is said to have kept it out",
+        "S16.36",
+        "its winner is wrong",
+        "kept_out",
+        'evidence["winner"] = winner',
+        'evidence["winner"] = winner + 1',
     ),
     Mutant(
-        "pages don't tell the time", "S16.37", "a page of kind 4 is wrong", "observing.describe",
-        'state | {"now_us": now_us, "boot": broker.boot}', 'state | {"boot": broker.boot}',
+        "pages don't tell the time",
+        "S16.37",
+        "a page of kind 4 is wrong",
+        "describe:describe",
+        'state["now_us"] = now_us',
+        "pass",
     ),
     Mutant(
-        "expired messages are counted", "S16.37", "counters", "observing.rows",
-        "*(topic.name, topic.head, topic.end, ring.bytes", "*(topic.name, 0, topic.end, ring.bytes",
+        "expired messages are counted",
+        "S16.37",
+        "counters",
+        "counters",
+        "retained.head",
+        "0",
     ),
     Mutant(
-        "the oldest window comes first", "S16.37", "windows", "broker.compaction",
-        "in reversed(self._opened_us.items()):", "in self._opened_us.items():",
+        "the oldest window comes first",
+        "S16.37",
+        "windows",
+        "CompactionWindow.newest",
+        "reversed(self._opened_us.items())",
+        "self._opened_us.items()",
     ),
     Mutant(
-        "marks leave out the newest batch", "S16.37", "marks", "broker.ring",
-        "index * (self.batches - 1) // max(count - 1, 1)", "index * (self.batches - 1) // count",
+        "marks leave out the newest batch",
+        "S16.37",
+        "marks",
+        "BroadcastRing.marks",
+        "max(count - 1, 1)",
+        "count",
     ),
     Mutant(
-        "the reader that is ahead of all comes first", "S16.37", "furthest", "observing.describe",
-        'shown, key=attrgetter("needed")', "shown, key=lambda position: -position.needed",
+        "the reader that is ahead of all comes first",
+        "S16.37",
+        "furthest",
+        "_furthest",
+        'attrgetter("needed")',
+        "lambda position: -position.needed",
     ),
-]  # fmt: skip
+    Mutant(
+        "a table may keep nothing",
+        "S17.1",
+        "should have come",
+        "TopicSettings.check_table",
+        "not self.retention_ttl_ms",
+        "False",
+    ),
+    Mutant(
+        "settings of tables are told of every topic",
+        "S17.1",
+        "has settings of tables",
+        "TopicSettings.by_name",
+        "not self.table",
+        "False",
+    ),
+    Mutant(
+        "nothing is superseded",
+        "S17.2",
+        "was not due|Messages.base should be",
+        "KeepLast._supersede",
+        "part.alive[row] = 0",
+        "pass",
+    ),
+    Mutant(
+        "what comes next may be committed",
+        "S17.3",
+        "should have come",
+        "Reader.commit",
+        "next_offset > self.cursor",
+        "next_offset > self.cursor + 1",
+    ),
+    Mutant(
+        "holes are lag",
+        "S17.4",
+        "Lagged",
+        "Table.lost_until",
+        "max(offset, self.kept.head)",
+        "self.kept.readable_from(offset)",
+    ),
+    Mutant(
+        "holes cost credit",
+        "S17.5",
+        "nothing came",
+        "Reader._send",
+        "self.in_flight += count",
+        "self.in_flight += end - first",
+    ),
+    Mutant(
+        "a commit among holes settles nothing",
+        "S17.5",
+        "nothing came",
+        "Reader.commit",
+        "offsets is not None",
+        "False",
+    ),
+    Mutant(
+        "everybody knows tables",
+        "S17.6",
+        "should have come",
+        "SubscriptionManager._hello",
+        "bool(reply.features & TABLES)",
+        "True",
+    ),
+    Mutant(
+        "a full table is full one message early",
+        "S17.7",
+        "should have come",
+        "Table._check",
+        "change.messages > self._capacity",
+        "change.messages >= self._capacity",
+    ),
+    Mutant(
+        "tombstones take room",
+        "S17.7",
+        "should have come",
+        "KeepLast.judge",
+        "self.messages + len(last) + keyless - len(tombstones) - len(replaced)",
+        "self.messages + len(last) + keyless - len(replaced)",
+    ),
+    Mutant(
+        "every topic is a table to its readers",
+        "S17.6",
+        "flags should be",
+        "SubscriptionManager._begin",
+        "bool(topic.settings.table)",
+        "True",
+    ),
+    Mutant(
+        "a full table has room for another byte",
+        "S17.8",
+        "should have come",
+        "Table._check",
+        "change.size > self._max_bytes",
+        "change.size > self._max_bytes + 1",
+    ),
+    Mutant(
+        "a full table uses no number up",
+        "S17.9",
+        "should",
+        "Producers.remember",
+        "outcome.code.retryable",
+        'outcome.code.retryable or outcome.code.name == "TABLE_FULL"',
+    ),
+    Mutant(
+        "what has expired is passed",
+        "S17.10",
+        "Subscribed.start should be 4",
+        "KeepLast._expire",
+        "self.head = part.offsets[part.alive.rfind(1, 0, stop)] + 1",
+        "pass",
+    ),
+    Mutant(
+        "tombstones that are superseded in their batch need not be meant",
+        "S17.11",
+        "should have come",
+        "Table.publish",
+        "change.has_tombstones and not tombstones",
+        "change.tombstones and not tombstones",
+    ),
+    Mutant(
+        "only the newest tombstone stays",
+        "S17.12",
+        "DeletionsMissed came",
+        "Table._store",
+        "self._max_bytes // TOMBSTONES_PART",
+        "0",
+    ),
+    Mutant(
+        "the newest message may go",
+        "S17.13",
+        "DeletionsMissed|nothing came|was not due|Messages.base should be",
+        "KeepLast._oldest_tombstone",
+        "offset < self.next_offset - 1",
+        "offset < self.next_offset",
+    ),
+    Mutant(
+        "deletions are missed in silence",
+        "S17.14",
+        "a DeletionsMissed should have come",
+        "Reader._has_missed_deletions",
+        "self.cursor < below and not self.position.is_fresh",
+        "False",
+        patience=1.5,
+    ),
+    Mutant(
+        "below is the last tombstone that has gone",
+        "S17.14",
+        "and below is 2",
+        "Reader._next_frame",
+        "DeletionsMissed(self.id, retained.deleted_below)",
+        "DeletionsMissed(self.id, retained.deleted_below - 1)",
+        patience=1.5,
+    ),
+    Mutant(
+        "every reader begins at the earliest",
+        "S17.15",
+        "a DeletionsMissed should have come",
+        "SubscriptionManager._position",
+        "request.start == Start.EARLIEST",
+        "True",
+        patience=1.5,
+    ),
+    Mutant(
+        "a name that was sent nothing has missed deletions",
+        "S17.16",
+        "DeletionsMissed came",
+        "SubscriptionManager._position",
+        "named.is_fresh = is_fresh",
+        "named.is_fresh = False",
+        patience=1.5,
+    ),
+    Mutant(
+        "tombstones have half of the bytes",
+        "S17.17",
+        "was not due|Messages.base should be",
+        "TOMBSTONES_PART",
+        "TOMBSTONES_PART = 4",
+        "TOMBSTONES_PART = 2",
+    ),
+    Mutant(
+        "rows that are packed change places",
+        "S17.18",
+        "not published like this|was not due|Messages.base should be",
+        "Part.trim",
+        "_packed(self.payloads, self.payload_ends, rows)",
+        "_packed(self.payloads, self.payload_ends, rows[::-1])",
+    ),
+    Mutant(
+        "the next topic of a name looks like the first",
+        "S17.19",
+        "record of topic",
+        "TopicsTable.came",
+        "earlier.topics + 1",
+        "earlier.topics",
+    ),
+    Mutant(
+        "topics that go are not told of",
+        "S17.19",
+        "nothing came",
+        "Following.went",
+        "self._table is not None and not is_own(topic.name)",
+        "False",
+    ),
+    Mutant(
+        "a client may say what the table of topics has",
+        "S17.20",
+        "should have come",
+        "check_publish",
+        "topic.startswith(OWN_TOPICS)",
+        "False",
+    ),
+    Mutant(
+        "new topics do not wait for followers",
+        "S17.21",
+        "Lagged",
+        "InMemory.sweep",
+        "topic.settings.retention_ttl_ms == 0 and now_us >= topic.held_until_us",
+        "topic.settings.retention_ttl_ms == 0",
+    ),
+]

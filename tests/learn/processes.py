@@ -20,23 +20,35 @@ def serve():
 
 PROGRAMS = {
     "listens": LISTEN + "serve()\n",
-    "ignores_sigterm": "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + LISTEN + "serve()\n",
+    "ignores_sigterm": "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    + LISTEN
+    + "serve()\n",
     "leaves_a_child": f"""
 import subprocess, sys
-deaf = "import signal\\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\\n" + {LISTEN!r} + "serve()\\n"
+deaf = "import signal\\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\\n"
+deaf += {LISTEN!r} + "serve()\\n"
 subprocess.call([sys.executable, "-E", "-S", "-c", deaf])
 """,
     "exits_early": "print('no config')\nraise SystemExit(3)\n",
     "leaves_the_foreground": "",
-    "writes_much": "print('first ' + 'x' * 99)\nfor _ in range(20_000): print('x' * 99)\nprint('last')\n"
+    "writes_much": (
+        "print('first ' + 'x' * 99)\nfor _ in range(20_000): print('x' * 99)\nprint('last')\n"
+    )
     + LISTEN
     + "serve()\n",
     "crashes": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
-    "never_listens": "import os, time\nopen('pid', 'w').write(str(os.getpid()))\nprint('thinking')\ntime.sleep(60)\n",
+    "never_listens": (
+        "import os, time\nopen('pid', "
+        "'w').write(str(os.getpid()))\nprint('thinking')\ntime.sleep(60)\n"
+    ),
     "listens_once": "import os, sys\ntry:\n    os.mkdir(sys.argv[1] + '/mine')\n"
-    "except FileExistsError:\n    print('was here before')\n    sys.exit(3)\n" + LISTEN + "serve()\n",
+    "except FileExistsError:\n    print('was here before')\n    sys.exit(3)\n"
+    + LISTEN
+    + "serve()\n",
     "hangs_the_second_time": "import os, sys, time\ntry:\n    os.mkdir(sys.argv[1] + '/mine')\n"
-    "except FileExistsError:\n    print('thinking again', flush=True)\n    time.sleep(60)\n" + LISTEN + "serve()\n",
+    "except FileExistsError:\n    print('thinking again', flush=True)\n    time.sleep(60)\n"
+    + LISTEN
+    + "serve()\n",
     "exits_after_a_client": LISTEN + "for _ in range(3):\n    listener.accept()\nprint('enough')\n",
 }
 
@@ -44,8 +56,12 @@ subprocess.call([sys.executable, "-E", "-S", "-c", deaf])
 def write(folder, name, *, start=20, stop=20, argument="", variable="PORT"):
     """A folder with a learn.toml that starts this program. Returns the path of the learn.toml."""
     (folder / "server.py").write_text(PROGRAMS[name], encoding="utf-8")
-    command = ", ".join(f'"{word}"' for word in [*PYTHON, "server.py", *([argument] if argument else [])])
+    command = ", ".join(
+        f'"{word}"' for word in [*PYTHON, "server.py", *([argument] if argument else [])]
+    )
     path = folder / "learn.toml"
     times = f"start_seconds = {start}\nstop_seconds = {stop}\n"
-    path.write_text(f'[server]\ncommand = [{command}]\nport_variable = "{variable}"\n{times}', encoding="utf-8")
+    path.write_text(
+        f'[server]\ncommand = [{command}]\nport_variable = "{variable}"\n{times}', encoding="utf-8"
+    )
     return path

@@ -22,7 +22,9 @@ def port():
 def caller():
     """Makes clients, and closes them in the end."""
     with ExitStack() as stack:
-        yield lambda port: Caller(stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5)))
+        yield lambda port: Caller(
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+        )
 
 
 def test_replies_find_their_questions_and_events_wait_for_who_asks(port, caller):
@@ -32,7 +34,10 @@ def test_replies_find_their_questions_and_events_wait_for_who_asks(port, caller)
     assert client.ask("Ping", value=7)["value"] == 7
     frame = client.frame()
     assert (frame.name, frame.id) == ("Messages", number)
-    assert [(message.key, message.payload) for message in frame.messages] == [(b"k", b"one"), (b"k", b"two")]
+    assert [(message.key, message.payload) for message in frame.messages] == [
+        (b"k", b"one"),
+        (b"k", b"two"),
+    ]
 
 
 def test_silence_says_how_long_and_an_end_that_it_is_one(port, caller):

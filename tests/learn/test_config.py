@@ -16,7 +16,9 @@ def test_what_init_writes_can_be_read(tmp_path, python):
     assert settings.port_variable == "PORT"
     assert (settings.start_s, settings.stop_s) == (10, 5)
     assert settings.folder == tmp_path / "new" / "broker"
-    assert {path.name for path in written} == ({"learn.toml", "broker.py"} if python else {"learn.toml"})
+    assert {path.name for path in written} == (
+        {"learn.toml", "broker.py"} if python else {"learn.toml"}
+    )
 
 
 @pytest.mark.parametrize("language", ["Go", "Rust"])
@@ -24,7 +26,7 @@ def test_what_init_writes_has_a_command_for(tmp_path, language):
     """It can be put in the place of the one that is there."""
     folder.init(tmp_path, python=False)
     text = (tmp_path / "learn.toml").read_text(encoding="utf-8")
-    (line,) = [line for line in text.splitlines() if f"# {language}:" in line]
+    (line,) = [line for line in text.splitlines() if line.endswith(f"# {language}")]
     (tmp_path / "learn.toml").write_text(f"[server]\n{line.removeprefix('#')}\n", encoding="utf-8")
     command = config.read(tmp_path / "learn.toml").command
     assert command[:2] == ("sh", "-c")
@@ -45,7 +47,9 @@ def test_a_command_may_be_a_string_and_name_its_port(tmp_path):
     assert config.read(path).command_at(7, "") == ["./run", "--at", "127.0.0.1:7", "a b"]
 
 
-@pytest.mark.parametrize(("words", "names"), [("--port {port}", False), ("--data={data}/topics", True)])
+@pytest.mark.parametrize(
+    ("words", "names"), [("--port {port}", False), ("--data={data}/topics", True)]
+)
 def test_a_command_may_name_a_folder(tmp_path, words, names):
     path = tmp_path / "learn.toml"
     path.write_text(f'[server]\ncommand = "./run {words}"\n', encoding="utf-8")
@@ -61,8 +65,11 @@ def test_a_command_may_name_a_folder(tmp_path, words, names):
         ("[server]\n", "command must be a list"),
         ("[server]\ncommand = []\n", "command must be a list"),
         ("[server]\ncommand = [1]\n", "command must be a list"),
-        ('[server]\ncommand = "x"\nport = 5\n', "nothing in .server. is called port; there are command"),
-        ('[server]\ncommand = "x"\nstart_seconds = "long"\n', 'start_seconds = "long" makes no sense'),
+        ('[server]\ncommand = "x"\nport = 5\n', "unknown in .server.: port; known are command"),
+        (
+            '[server]\ncommand = "x"\nstart_seconds = "long"\n',
+            'start_seconds = "long" makes no sense',
+        ),
         ('[server]\ncommand = "x"\nstop_seconds = true\n', "stop_seconds = true makes no sense"),
         ("server = ", "cannot be read"),
     ],
@@ -75,9 +82,13 @@ def test_a_wrong_file_is_told_in_a_sentence(tmp_path, text, problem):
 
 
 def test_a_missing_file_tells_how_to_make_one(tmp_path):
-    with pytest.raises(BadConfig, match=r"there is no .*/learn\.toml; make one with: zaichik learn init"):
+    with pytest.raises(
+        BadConfig, match=r"there is no .*/learn\.toml; create one with: zaichik learn init"
+    ):
         config.read(tmp_path / "learn.toml")
-    with pytest.raises(BadConfig, match=r"there is no .*/go\.toml; make a learn\.toml, to copy, with: zaichik"):
+    with pytest.raises(
+        BadConfig, match=r"there is no .*/go\.toml; create a learn\.toml to copy with: zaichik"
+    ):
         config.read(tmp_path / "go.toml")
 
 
@@ -85,7 +96,10 @@ def test_progress_is_kept_in_a_readable_file(tmp_path):
     known = Progress(stage=2, passed=[0, 1], failed="S2.1", seed=5, hints={"S2.1": 1})
     progress.write(tmp_path, known)
     assert progress.read(tmp_path) == known
-    assert json.loads((tmp_path / "learn-progress.json").read_text(encoding="utf-8"))["passed"] == [0, 1]
+    assert json.loads((tmp_path / "learn-progress.json").read_text(encoding="utf-8"))["passed"] == [
+        0,
+        1,
+    ]
     assert [path.name for path in tmp_path.iterdir()] == ["learn-progress.json"]
 
 
@@ -97,9 +111,9 @@ def test_a_spoiled_file_begins_anew(tmp_path, text):
 
 def test_a_stage_that_fails_again_is_not_passed_any_more():
     known = Progress(passed=[0, 1])
-    known.judged(1, "S1.2", 7)
+    known.record(1, "S1.2", 7)
     assert (known.passed, known.failed, known.seed) == ([0], "S1.2", 7)
-    known.judged(0, "", None)
+    known.record(0, "", None)
     assert known.failed == "S1.2"
-    known.judged(1, "", None)
+    known.record(1, "", None)
     assert (known.passed, known.failed, known.seed) == ([0, 1], "", None)

@@ -34,8 +34,13 @@ def test_arrows_lead_from_who_sent_to_who_got(gap):
 
 def test_where_there_is_no_room_beside_the_lines_labels_stand_below():
     parties = ("publisher 1", "publisher 2", "broker", "reader 11")
-    lines = Drawing("wrong", parties, (Step(1.0, "publisher 1", "broker", "Publish a b to t"),)).lines()
-    assert lines[1:] == ("  1.000 s       |------------------------>|            |", " " * 12 + "Publish a b to t")
+    lines = Drawing(
+        "wrong", parties, (Step(1.0, "publisher 1", "broker", "Publish a b to t"),)
+    ).lines()
+    assert lines[1:] == (
+        "  1.000 s       |------------------------>|            |",
+        " " * 12 + "Publish a b to t",
+    )
 
 
 @pytest.mark.parametrize("count", range(1, 6))
@@ -49,7 +54,10 @@ def test_the_picture_has_a_line_for_each_party_and_an_arrow_for_each_frame(gap):
     drawing = history.draw(gap)
     root = ET.fromstring(drawing.svg())  # noqa: S314 (our own)
     texts = [each.text for each in root.iter(f"{SVG}text")]
-    assert texts[0] == "silent gap: reader 1 stood at 0, then got offset 1: of offset 0 it heard nothing"
+    assert (
+        texts[0]
+        == "silent gap: reader 1 was at 0, then got offset 1: no message or Lagged for offset 0"
+    )
     assert set(drawing.parties) <= set(texts)
     assert all(step.label in texts for step in drawing.steps)
     frames = [step for step in drawing.steps if step.source != step.target]
@@ -75,4 +83,4 @@ def test_a_publish_without_an_answer_is_drawn_without_one():
     unanswered = published(0.6, b"c", first=None)
     two = history.check([TOPIC, unanswered, *GOOD[:4], got(1.3, 2, b"c"), got(1.4, 3, b"c")])
     labels = [step.label for step in history.draw(two).steps]
-    assert "breaks off, and never hears whether it was stored" in labels
+    assert "disconnects before the reply" in labels

@@ -17,7 +17,8 @@ SECRETS = {
 }
 TELLING = """
 import os, socket
-print(*(f"{name}={value}" for name, value in os.environ.items() if name.startswith("ZAICHIK_")), "told")
+own = [name for name in os.environ if name.startswith("ZAICHIK_")]
+print(*(f"{name}={os.environ[name]}" for name in own), "told")
 with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as listener:
     while True:
         listener.accept()[0].close()
@@ -36,7 +37,9 @@ def test_an_address_without_a_login_stays(address):
     assert for_program("PORT", 5, {"ZAICHIK_CONNECT": address})["ZAICHIK_CONNECT"] == address
 
 
-@pytest.mark.parametrize("address", ["zaichiks://ana:Canary@h:1", "zaichiks://ana@h:1", CANARY, f"{CANARY}:8889"])
+@pytest.mark.parametrize(
+    "address", ["zaichiks://ana:Canary@h:1", "zaichiks://ana@h:1", CANARY, f"{CANARY}:8889"]
+)
 def test_an_address_with_a_login_goes(address):
     assert "ZAICHIK_CONNECT" not in for_program("PORT", 5, {"ZAICHIK_CONNECT": address})
 
@@ -57,7 +60,9 @@ def test_a_program_of_an_experiment_finds_no_secret(program):
 
 @pytest.mark.anyio
 async def test_the_server_of_learn_toml_finds_no_secret(program, tmp_path):
-    (tmp_path / "learn.toml").write_text(f'[server]\ncommand = "python3 {program}"\n', encoding="utf-8")
+    (tmp_path / "learn.toml").write_text(
+        f'[server]\ncommand = "python3 {program}"\n', encoding="utf-8"
+    )
     server = await Server.start(config.read(tmp_path / "learn.toml"))
     assert server.output() == "told"
     await server.terminate()

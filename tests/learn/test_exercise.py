@@ -1,4 +1,4 @@
-"""Answers to exercises, as they are judged."""
+"""Answers to exercises, as they are graded."""
 
 import anyio
 import pytest
@@ -29,81 +29,91 @@ def waits(answer):
 """
 
 
-def judge_apart(checks, answer):
-    return anyio.run(exercise.judge_apart, checks, answer)
+def grade_in_subprocess(checks, answer):
+    return anyio.run(exercise.grade_in_subprocess, checks, answer)
 
 
 @pytest.fixture
-def judge(tmp_path):
+def grade(tmp_path):
     """The verdict on the text of an answer."""
 
-    def verdict(text, judge=exercise.judge):
+    def verdict(text, grade=exercise.grade):
         (tmp_path / "check_9_1.py").write_text(CHECKS, encoding="utf-8")
         (tmp_path / "exercise_9_1.py").write_text(text, encoding="utf-8")
-        return judge(tmp_path / "check_9_1.py", tmp_path / "exercise_9_1.py")
+        return grade(tmp_path / "check_9_1.py", tmp_path / "exercise_9_1.py")
 
     return verdict
 
 
-@pytest.mark.parametrize("how", [exercise.judge, judge_apart])
-def test_a_right_answer_passes_every_question(judge, how):
-    verdict = judge("print('hello')\ndef double(n): return 2 * n\n", how)
-    assert (verdict.title, verdict.failed, verdict.passed) == ("Double", "", ("two becomes four", "it may wait"))
+@pytest.mark.parametrize("how", [exercise.grade, grade_in_subprocess])
+def test_a_right_answer_passes_every_question(grade, how):
+    verdict = grade("print('hello')\ndef double(n): return 2 * n\n", how)
+    assert (verdict.title, verdict.failed, verdict.passed) == (
+        "Double",
+        "",
+        ("two becomes four", "it may wait"),
+    )
 
 
-@pytest.mark.parametrize("how", [exercise.judge, judge_apart])
-def test_a_wrong_answer_is_told_what_was_asked_and_gets_its_hints(judge, how):
-    verdict = judge("def double(n): return n\n", how)
+@pytest.mark.parametrize("how", [exercise.grade, grade_in_subprocess])
+def test_a_wrong_answer_is_told_what_was_asked_and_gets_its_hints(grade, how):
+    verdict = grade("def double(n): return n\n", how)
     assert verdict.failed == "two becomes four"
-    assert verdict.reason == "the double of 2: expected 4, came 2"
+    assert verdict.reason == "the double of 2: expected 4, got 2"
     assert list(verdict.hints) == ["first of the first", "second", "third"]
 
 
-def test_what_a_task_of_a_question_raises_is_the_reason(judge):
-    verdict = judge("def double(n): return 4\n")
+def test_what_a_task_of_a_question_raises_is_the_reason(grade):
+    verdict = grade("def double(n): return 4\n")
     assert (verdict.failed, verdict.reason) == ("it may wait", "told from a task")
 
 
-def test_an_answer_that_cannot_be_read_is_a_verdict(judge):
-    verdict = judge("def double(n) return n\n")
+def test_an_answer_that_cannot_be_read_is_a_verdict(grade):
+    verdict = grade("def double(n) return n\n")
     assert verdict.failed == "the file can be read"
     assert verdict.reason.startswith("SyntaxError: ")
 
 
-def test_a_broker_that_does_not_start_is_the_reason(judge, monkeypatch):
+def test_a_broker_that_does_not_start_is_the_reason(grade, monkeypatch):
     def must(*_):
         raise NoBroker("it does not listen")
 
     monkeypatch.setattr(exercise, "must", must)
-    verdict = judge("def double(n): return 2 * n\n")
+    verdict = grade("def double(n): return 2 * n\n")
     assert (verdict.failed, verdict.reason) == ("two becomes four", "it does not listen")
 
 
-def test_what_an_answer_prints_need_not_be_text(judge):
-    text = r"import sys; sys.stdout.buffer.write(b'\xff'); sys.stdout.flush()" + "\ndef double(n): return 2 * n\n"
-    assert judge(text, judge_apart).failed == ""
+def test_what_an_answer_prints_need_not_be_text(grade):
+    text = (
+        r"import sys; sys.stdout.buffer.write(b'\xff'); sys.stdout.flush()"
+        "\ndef double(n): return 2 * n\n"
+    )
+    assert grade(text, grade_in_subprocess).failed == ""
 
 
-def test_an_answer_may_use_the_files_beside_it(judge, tmp_path):
+def test_an_answer_may_use_the_files_beside_it(grade, tmp_path):
     (tmp_path / "beside_it.py").write_text("def double(n): return n + n\n", encoding="utf-8")
-    assert judge("from beside_it import double\n").failed == ""
+    assert grade("from beside_it import double\n").failed == ""
 
 
-def test_an_endless_loop_is_a_verdict(judge, monkeypatch):
+def test_an_endless_loop_is_a_verdict(grade, monkeypatch):
     monkeypatch.setattr(exercise, "LONGEST_S", 0.5)
-    verdict = judge("while True: pass\n", judge_apart)
+    verdict = grade("while True: pass\n", grade_in_subprocess)
     assert verdict.failed == "the answer comes to an end"
-    assert verdict.reason.startswith("no end after 0.5 s")
+    assert verdict.reason.startswith("not done after 0.5 s")
 
 
-def test_an_answer_that_ends_the_program_is_a_verdict(judge):
-    verdict = judge("import sys\nsys.exit('enough')\n", judge_apart)
+def test_an_answer_that_ends_the_program_is_a_verdict(grade):
+    verdict = grade("import sys\nsys.exit('enough')\n", grade_in_subprocess)
     assert verdict.reason == "it ended, saying: enough"
 
 
 @pytest.mark.parametrize("number", ["0.99", "77.1"])
 def test_an_exercise_that_is_not_there_is_answered_with_those_that_are(number):
-    with pytest.raises(exercise.NoSuchExercise, match=f"there is no exercise {number}; there are 0.1, 0.2, 0.3, 1.1"):
+    with pytest.raises(
+        exercise.NoSuchExercise,
+        match=f"there is no exercise {number}; there are 0.1, 0.2, 0.3, 1.1",
+    ):
         exercise.checks(number)
 
 

@@ -8,8 +8,12 @@ from zaichik.learn import files
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("written", ["server.log", "learn-progress.json", "target/debug/broker", ".git/index"])
-async def test_what_changes_because_checks_are_run_does_not_run_them_again(tmp_path, monkeypatch, written):
+@pytest.mark.parametrize(
+    "written", ["server.log", "learn-progress.json", "target/debug/broker", ".git/index"]
+)
+async def test_what_changes_because_checks_are_run_does_not_run_them_again(
+    tmp_path, monkeypatch, written
+):
     """The system tells of two changes: the first one must be passed over."""
     watchfiles = pytest.importorskip("watchfiles")
     told = []

@@ -4,7 +4,7 @@ import anyio
 import pytest
 from learn_hosts import SURE, answering, run
 
-from zaichik.learn.connected import Connected
+from zaichik.learn.external import ExternalBroker
 from zaichik.learn.server import free_port
 from zaichik.learn.stages import CHECKS, STAGES
 from zaichik.learn.trial import Pace, Target
@@ -34,7 +34,9 @@ async def outcomes(host, names, pace=HASTY):
 
 
 def passed_stages(found):
-    return [stage.id for stage in STAGES if all(found[check.id] == "passed" for check in stage.checks)]
+    return [
+        stage.id for stage in STAGES if all(found[check.id] == "passed" for check in stage.checks)
+    ]
 
 
 async def do_nothing(stream):
@@ -60,13 +62,15 @@ async def test_a_server_that_does_nothing_passes_nothing_but_listening():
 async def test_a_server_of_random_bytes_passes_no_stage():
     async with answering(talk_nonsense) as host:
         names = [name for name in CHECKS if name != "S14.5"]
-        found = await outcomes(host, names, Pace(scale=3, patience=0.15))  # a quiet period that is long for 60 at once
+        found = await outcomes(
+            host, names, Pace(scale=3, patience=0.15)
+        )  # a quiet period that is long for 60 at once
     assert passed_stages(found | {"S14.5": "failed"}) == []
     assert {name for name, outcome in found.items() if outcome == "passed"} <= {"S0.1", "S0.3"}
 
 
 async def test_where_nobody_listens_nothing_passes():
-    nowhere = Connected(Target("127.0.0.1", free_port()))
+    nowhere = ExternalBroker(Target("127.0.0.1", free_port()))
     result = await run(nowhere, "S0.1")
     assert result.outcome == "failed"
     assert "nothing listens at that port" in result.failure.cause

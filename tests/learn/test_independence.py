@@ -3,12 +3,12 @@
 import ast
 from pathlib import Path
 
-import pytest
+from offenders import each
 
 LEARN = Path(__file__).parents[2] / "zaichik" / "learn"
 
 
-@pytest.mark.parametrize("path", sorted(LEARN.rglob("*.py")), ids=lambda path: str(path.relative_to(LEARN)))
+@each("path", sorted(LEARN.rglob("*.py")), shown=lambda path: str(path.relative_to(LEARN)))
 def test_it_uses_nothing_of_the_broker_the_client_or_the_codec(path):
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]

@@ -1,4 +1,6 @@
-"""Checks that kill the broker pass the project's own, find wrong ones, and are skipped where they cannot be made."""
+"""Checks that kill the broker pass the project's own, find wrong ones, and are skipped where they
+cannot be made.
+"""
 
 import json
 import re
@@ -12,10 +14,10 @@ from learn_mutant import TINY
 from mutants_killed import MUTANTS
 from processes import write
 
-from zaichik.broker import producers
+from zaichik.core import producers
 from zaichik.learn import config
-from zaichik.learn.connected import Connected
-from zaichik.learn.failure import Failed
+from zaichik.learn.external import ExternalBroker
+from zaichik.learn.failure import Failure
 from zaichik.learn.runner import run_check
 from zaichik.learn.server import Launcher
 from zaichik.learn.stages import CHECKS, s16_killed
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 AT_ONCE = 8
 
-SURE = Pace(scale=0.25, patience=20.0)
+SURE = Pace(scale=0.25, patience=60.0)
 
 
 @pytest.fixture
@@ -35,7 +37,9 @@ def anyio_backend():
 
 def launcher(folder, *command):
     """Starts a server of a learn.toml with this command."""
-    (folder / "learn.toml").write_text(f"[server]\ncommand = {json.dumps([sys.executable, *command])}\n")
+    (folder / "learn.toml").write_text(
+        f"[server]\ncommand = {json.dumps([sys.executable, *command])}\n"
+    )
     return Launcher(config.read(folder / "learn.toml"))
 
 
@@ -47,8 +51,14 @@ def hosts():
 
 @pytest.fixture(scope="module")
 def verdicts(hosts, request):
-    """Of all mutants that were asked for, by name; several are judged at once, as most of the time is waiting."""
-    chosen = [item.callspec.params["mutant"] for item in request.session.items if "verdicts" in item.fixturenames]
+    """Of all mutants that were asked for, by name; several are judged at once, as most of the time
+    is waiting.
+    """
+    chosen = [
+        item.callspec.params["mutant"]
+        for item in request.session.items
+        if "verdicts" in item.fixturenames
+    ]
     found = {}
 
     async def judge_all():
@@ -56,7 +66,9 @@ def verdicts(hosts, request):
 
         async def judge(mutant):
             async with limiter:
-                found[mutant.name] = await find(hosts(mutant.name), mutant.kills, mutant.says, patience=3.0)
+                found[mutant.name] = await find(
+                    hosts(mutant.name), mutant.kills, mutant.says, patience=3.0
+                )
 
         async with anyio.create_task_group() as tasks:
             for mutant in chosen:
@@ -69,7 +81,9 @@ def verdicts(hosts, request):
     return found
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio", pytest.param("trio", marks=pytest.mark.unmeasured)])
+@pytest.mark.parametrize(
+    "anyio_backend", ["asyncio", pytest.param("trio", marks=pytest.mark.unmeasured)]
+)
 async def test_the_project_s_broker_has_everything_after_it_was_killed(hosts):
     """Each pattern of writing is met by some check."""
     bad = []
@@ -93,18 +107,15 @@ async def test_learn_kills_the_server_that_it_has_started_and_starts_it_again(tm
 
 
 @pytest.mark.unmeasured
-@pytest.mark.skipif(not producers.__file__.endswith(".py"), reason="compiled code cannot be replaced")
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_every_mutant_can_still_be_made(mutant):
-    mutant.source()
-
-
-@pytest.mark.unmeasured
-@pytest.mark.skipif(not producers.__file__.endswith(".py"), reason="compiled code cannot be replaced")
+@pytest.mark.skipif(
+    not producers.__file__.endswith(".py"), reason="compiled code cannot be replaced"
+)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_broker_that_forgets_is_found(mutant, verdicts):
     result = verdicts[mutant.name]
-    assert result.outcome == "failed", f"{mutant.kills} does not find it: {result.outcome} {result.reason}"
+    assert result.outcome == "failed", (
+        f"{mutant.kills} does not find it: {result.outcome} {result.reason}"
+    )
     assert re.search(mutant.says, result.failure.summary), result.failure.summary
 
 
@@ -113,7 +124,7 @@ async def test_without_a_folder_in_the_command_nothing_is_killed(tmp_path):
     for name in KILLING:
         result = await run(host, name)
         assert result.outcome == "skipped"
-        assert "{data} in the command of" in result.reason
+        assert "{data} into the command in" in result.reason
     await host.stop()
 
 
@@ -124,7 +135,7 @@ async def test_a_server_without_durable_topics_is_not_killed(tmp_path):
 
 
 async def test_a_server_that_runs_already_is_not_killed():
-    result = await run(Connected(Target("127.0.0.1", 1)), "S16.30")
+    result = await run(ExternalBroker(Target("127.0.0.1", 1)), "S16.30")
     assert result.outcome == "skipped"
     assert "learn.toml" in result.reason
 
@@ -136,14 +147,16 @@ async def test_a_server_that_runs_already_is_not_killed():
         ("hangs_the_second_time", "still runs, but did not listen", ("thinking again",)),
     ],
 )
-async def test_a_server_that_does_not_come_back_fails_with_its_last_words(tmp_path, program, came, proof):
+async def test_a_server_that_does_not_come_back_fails_with_its_last_words(
+    tmp_path, program, came, proof
+):
     path = write(tmp_path, program, argument="{data}", start=20)
     host = Launcher(config.read(path))
-    async with host.restartable() as server:
+    async with host.start_restartable() as server:
         await server.kill()
         await server.kill()
         server._config = replace(server._config, start_s=5.0 if "exit" in came else 3.0)
-        with pytest.raises(Failed, match=r"did not come back within (5|3) s") as failed:
+        with pytest.raises(Failure, match=r"did not come back within (5|3) s") as failed:
             await server.start()
     assert came in failed.value.came
     assert failed.value.excerpt == proof
@@ -153,13 +166,13 @@ async def test_the_result_has_the_output_of_the_server_that_failed(tmp_path):
     """Not that of the one that runs beside it."""
     host = Launcher(config.read(write(tmp_path, "listens", argument="{data}")))
     await host.ready()
-    async with host.restartable() as server:
+    async with host.start_restartable() as server:
         folder = server._data
-        with pytest.raises(Failed):
-            async with host.restartable() as other:
-                raise Failed("this one")
-    assert (await host.aftermath())[1] == f"listening {other.target.port}"
+        with pytest.raises(Failure):
+            async with host.start_restartable() as other:
+                raise Failure("this one")
+    assert (await host.post_mortem())[1] == f"listening {other.target.port}"
     await host.ready()
-    assert (await host.aftermath())[1] != f"listening {other.target.port}"
+    assert (await host.post_mortem())[1] != f"listening {other.target.port}"
     assert not await anyio.Path(folder).exists()
     await host.stop()

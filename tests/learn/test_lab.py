@@ -48,7 +48,13 @@ def test_it_tells_how_a_program_has_ended(program):
     ("text", "said"),
     [
         ("raise SystemExit('not today')", "It wrote:\nnot today"),
-        ("def (", 'It wrote:\n  File "{program}", line 1\n    def (\n        ^\nSyntaxError: invalid syntax'),
+        (
+            "def (",
+            (
+                'It wrote:\n  File "{program}", line 1\n    def (\n        ^\nSyntaxError: invalid '
+                "syntax"
+            ),
+        ),
         ("", "It wrote nothing."),
     ],
 )
@@ -56,14 +62,19 @@ def test_a_program_that_does_not_listen_is_shown_with_what_it_wrote(program, tex
     program.write_text(text, encoding="utf-8")
     with pytest.raises(lab.NoBroker) as caught:
         lab.running(program).__enter__()
-    assert str(caught.value).endswith(f" does not listen at the port it was told. {said.format(program=program)}")
+    assert str(caught.value).endswith(
+        f" does not listen at the port it was given. {said.format(program=program)}"
+    )
 
 
 @pytest.mark.parametrize(
     ("toml", "said"),
     [
-        (None, "there is no learn.toml; make one with: zaichik learn init . --python"),
-        ('[server]\ncommand = "./nobody"', "./nobody: No such file or directory; is the name right"),
+        (None, "there is no learn.toml; create one with: zaichik learn init . --python"),
+        (
+            '[server]\ncommand = "./nobody"',
+            "./nobody: No such file or directory; is the name right",
+        ),
     ],
 )
 def test_an_experiment_without_a_broker_ends_with_a_sentence(tmp_path, toml, said):
@@ -71,7 +82,13 @@ def test_an_experiment_without_a_broker_ends_with_a_sentence(tmp_path, toml, sai
     if toml is not None:
         (tmp_path / "learn.toml").write_text(toml, encoding="utf-8")
     experiment = "from zaichik.learn.lab import running\nwith running(): pass\n"
-    done = subprocess.run([sys.executable, "-c", experiment], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", experiment],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"the broker cannot be started: {said}")
     assert done.stderr.count("\n") == 1
@@ -79,7 +96,8 @@ def test_an_experiment_without_a_broker_ends_with_a_sentence(tmp_path, toml, sai
 
 def test_limits_are_the_shell_s(program):
     program.write_text(
-        f"import resource\nprint(resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n{ECHO}", encoding="utf-8"
+        f"import resource\nprint(resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n{ECHO}",
+        encoding="utf-8",
     )
     with lab.running(program, limits=["-n", "32"]) as broker:
         broker.connect().sendall(b"end")

@@ -1,4 +1,4 @@
-"""Every judgement of every check is one: told a lie there, and only there, the check fails there."""
+"""Every verdict of every check is one: lied to there, and only there, the check fails there."""
 
 import inspect
 from pathlib import Path
@@ -38,7 +38,10 @@ async def judgements(host, name):
 
 
 async def is_found(host, name, lie):
-    """Whether the check fails at the statement that was lied to. Somewhat later is soon enough on a busy machine."""
+    """Whether the check fails at the statement that was lied to.
+
+    Somewhat later is soon enough on a busy machine.
+    """
     for patience in (PACE.patience, 5.0):
         with pytest.MonkeyPatch.context() as monkeypatch:
             Ear(monkeypatch, lie)
@@ -69,7 +72,9 @@ async def test_every_lie_is_found_and_every_judgement_was_lied_to(monkeypatch):
                     lies = await judgements(at, name)
                     judged |= {lie.place for lie in lies}
                     assert [lie for lie in lies if not await is_found(at, name, lie)] == [], name
-    left_out = [(CHECKS[name].function, inspect.getsourcelines(CHECKS[name].function)) for name in LEFT_OUT]
+    left_out = [
+        (CHECKS[name].function, inspect.getsourcelines(CHECKS[name].function)) for name in LEFT_OUT
+    ]
     lines = {
         (Path(inspect.getfile(function)).stem, first + number)
         for function, (source, first) in left_out

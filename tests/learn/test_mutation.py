@@ -1,4 +1,6 @@
-"""The brokers of other hands, and the bugs planted in them: the lists are sound, the runner tells right from wrong."""
+"""The brokers of other hands, and the bugs planted in them: the lists are sound, the runner tells
+right from wrong.
+"""
 
 import json
 import shutil
@@ -6,7 +8,20 @@ from dataclasses import asdict, replace
 
 import mutation
 import pytest
-from mutation import Broken, Broker, Edit, Missing, Mutant, Verdict, check, judge, markdown, record, row, run
+from mutation import (
+    Broken,
+    Broker,
+    Edit,
+    Missing,
+    Mutant,
+    Verdict,
+    check,
+    judge,
+    markdown,
+    record,
+    row,
+    run,
+)
 
 NAMES = sorted(path.parent.name for path in mutation.BROKERS.glob("*/mutation.toml"))
 
@@ -37,7 +52,9 @@ def test_each_mutant_names_the_rule_it_breaks_and_a_check_there_is(name):
     for mutant in Broker.load(name).mutants():
         assert mutant.breaks
         assert mutant.expect in {"", *CHECKS}, mutant.name
-        assert bool(mutant.expect) != bool(mutant.why), f"{mutant.name}: a check that kills it, or why none does"
+        assert bool(mutant.expect) != bool(mutant.why), (
+            f"{mutant.name}: a check that kills it, or why none does"
+        )
 
 
 @pytest.mark.unmeasured
@@ -66,7 +83,13 @@ def made(tmp_path, monkeypatch, *, old="right", needs=(), build=()):
     (folder / "server.txt").write_text("right\n", encoding="utf-8")
     told = [f"needs = {list(needs)}", f"build = {list(build)}"]
     (folder / "mutation.toml").write_text("\n".join(told), encoding="utf-8")
-    entry = ["[[mutant]]", 'name = "wrong"', 'file = "server.txt"', f'old = "{old}"', 'new = "wrong"']
+    entry = [
+        "[[mutant]]",
+        'name = "wrong"',
+        'file = "server.txt"',
+        f'old = "{old}"',
+        'new = "wrong"',
+    ]
     entry += ['breaks = "a rule"', 'expect = ""', ""]
     (folder / "mutants" / "kind.toml").write_text("\n".join(entry), encoding="utf-8")
     monkeypatch.setattr(mutation, "BROKERS", tmp_path)
@@ -112,18 +135,33 @@ def test_the_expected_check_comes_first_and_all_only_for_survivors(tmp_path, mon
 
 
 def told(mutant, *checks, text=""):
-    return json.dumps(asdict(Verdict(mutant, "killed" if checks else "survived", list(checks), text)))
+    return json.dumps(
+        asdict(Verdict(mutant, "killed" if checks else "survived", list(checks), text))
+    )
 
 
-def test_the_first_check_that_kills_a_mutant_is_named_in_its_list_and_nothing_else_changes(tmp_path, monkeypatch):
+def test_the_first_check_that_kills_a_mutant_is_named_in_its_list_and_nothing_else_changes(
+    tmp_path, monkeypatch
+):
     found = made(tmp_path, monkeypatch)
     path = found.folder / "mutants" / "kind.toml"
     text = path.read_text(encoding="utf-8")
-    path.write_text(f"# a list\n{text}why = 'none yet'\n\n[[mutant.also]]\n\n{text.replace('wrong', 'worse')}")
+    path.write_text(
+        f"# a list\n{text}why = 'none yet'\n\n[[mutant.also]]\n\n{text.replace('wrong', 'worse')}"
+    )
     wrong, worse = (Mutant("kind", name, (), "a rule", "") for name in ("wrong", "worse"))
-    assert record(found, [told(wrong, "S1.2", "S2.2"), told(worse, "S1.1", text=f"{mutation.NOT_AGAIN}late")]) == 1
+    assert (
+        record(
+            found,
+            [told(wrong, "S1.2", "S2.2"), told(worse, "S1.1", text=f"{mutation.NOT_AGAIN}late")],
+        )
+        == 1
+    )
     named = text.replace('expect = ""', 'expect = "S1.2"')
-    assert path.read_text() == f"# a list\n{named}\n[[mutant.also]]\n\n{text.replace('wrong', 'worse')}"
+    assert (
+        path.read_text()
+        == f"# a list\n{named}\n[[mutant.also]]\n\n{text.replace('wrong', 'worse')}"
+    )
     assert record(found, [told(worse), told(replace(wrong, expect="S1.2"), "S1.2")]) == 0
 
 
@@ -148,7 +186,9 @@ def test_only_survivors_that_the_list_explains_may_survive(
     verdict = Verdict(replace(mutant, expect=expect, why=why), outcome, ["S1.1"], text)
     assert verdict.is_as_told == is_as_told
     monkeypatch.setattr(mutation, "judge", lambda *_, **__: verdict)
-    assert mutation.main(["--broker", "tiny", "--json", str(tmp_path / "verdicts")]) == (0 if is_as_told else 1)
+    assert mutation.main(["--broker", "tiny", "--json", str(tmp_path / "verdicts")]) == (
+        0 if is_as_told else 1
+    )
     assert json.loads((tmp_path / "verdicts").read_text(encoding="utf-8"))["outcome"] == outcome
 
 

@@ -11,18 +11,18 @@ from learn_hosts import answering, run, tiny
 from learn_mutants import MUTANTS
 
 from zaichik.learn import examination, runner, story
-from zaichik.learn.connected import Connected
 from zaichik.learn.examination import Plan
-from zaichik.learn.failure import Failed, Inconclusive, Skipped
+from zaichik.learn.external import ExternalBroker
+from zaichik.learn.failure import Failure, Inconclusive, Skipped
 from zaichik.learn.progress import Progress
-from zaichik.learn.runner import Result, ServerTrouble, run_check
+from zaichik.learn.runner import Result, ServerError, run_check
 from zaichik.learn.stage import Check
 from zaichik.learn.stages import CHECKS
 from zaichik.learn.trial import Pace, Target
 
 pytestmark = pytest.mark.anyio
 
-NOWHERE = Connected(Target("127.0.0.1", 1))
+NOWHERE = ExternalBroker(Target("127.0.0.1", 1))
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -68,13 +68,13 @@ async def test_what_stays_undecided_is_inconclusive_and_bad():
 
     result = await run_check(check_of(unclear), NOWHERE, [1], Pace())
     assert (result.outcome, result.is_bad) == ("inconclusive", True)
-    assert result.reason == "too late, also at a time scale of 8"
+    assert result.reason == "too late, even at a time scale of 8"
 
 
 @pytest.mark.parametrize("others", [[], [Inconclusive("x")]])
 async def test_verdicts_of_several_tasks_are_one_failure(others):
     async def several(_trial):
-        raise ExceptionGroup("tasks", [*others, ExceptionGroup("more", [Failed("this")])])
+        raise ExceptionGroup("tasks", [*others, ExceptionGroup("more", [Failure("this")])])
 
     result = await run_check(check_of(several), NOWHERE, [1], Pace())
     assert result.failure.summary == "this"
@@ -82,7 +82,7 @@ async def test_verdicts_of_several_tasks_are_one_failure(others):
 
 async def test_a_bug_of_a_check_is_not_blamed_on_the_broker():
     async def wrong(_trial):
-        raise ExceptionGroup("tasks", [Failed("this"), ZeroDivisionError()])
+        raise ExceptionGroup("tasks", [Failure("this"), ZeroDivisionError()])
 
     with pytest.raises(ExceptionGroup):
         await run_check(check_of(wrong, stage=1), NOWHERE, [1], Pace())
@@ -92,12 +92,14 @@ async def test_a_bug_of_a_check_is_not_blamed_on_the_broker():
 async def test_without_a_server_that_is_told_and_nothing_else(stage):
     """Also where the seeds run at the same time."""
 
-    class Ended(Connected):
+    class Ended(ExternalBroker):
         async def ready(self):
-            raise ServerTrouble("it has ended")
+            raise ServerError("it has ended")
 
-    with pytest.raises(ServerTrouble, match="it has ended"):
-        await run_check(check_of(None, stage=stage), Ended(Target("127.0.0.1", 1)), [1, 2, 3], Pace())
+    with pytest.raises(ServerError, match="it has ended"):
+        await run_check(
+            check_of(None, stage=stage), Ended(Target("127.0.0.1", 1)), [1, 2, 3], Pace()
+        )
 
 
 async def test_a_server_that_hangs_a_check_fails_it(monkeypatch):
@@ -107,12 +109,12 @@ async def test_a_server_that_hangs_a_check_fails_it(monkeypatch):
         await anyio.sleep_forever()
 
     result = await run_check(check_of(hang), NOWHERE, [1], Pace())
-    assert result.failure.summary == "no end after 0.01 s"
+    assert result.failure.summary == "the check did not end within 0.01 s"
 
 
 async def test_a_failure_outranks_what_was_skipped():
     async def mixed(trial):
-        raise Skipped("not here") if trial.seed == 1 else Failed("wrong")
+        raise Skipped("not here") if trial.seed == 1 else Failure("wrong")
 
     assert (await run_check(check_of(mixed), NOWHERE, (1, 2), Pace())).outcome == "failed"
     assert (await run_check(check_of(mixed), NOWHERE, (1,), Pace())).outcome == "skipped"
@@ -121,7 +123,7 @@ async def test_a_failure_outranks_what_was_skipped():
 @pytest.mark.parametrize(("keep_going", "count"), [(False, 1), (True, 3)])
 async def test_the_first_failure_ends_the_run_unless_told_otherwise(keep_going, count):
     async def bad(_trial):
-        raise Failed("wrong")
+        raise Failure("wrong")
 
     plan = Plan((1,), Pace(), keep_going)
     results = [result async for result in examination.examine([check_of(bad)] * 3, NOWHERE, plan)]
@@ -129,18 +131,22 @@ async def test_the_first_failure_ends_the_run_unless_told_otherwise(keep_going, 
 
 
 def test_a_stage_is_passed_when_every_check_of_it_was_run():
-    whole = [Result(check, "passed", (1, 2, 3), 0.1) for check in CHECKS.values() if check.stage == 2]
+    whole = [
+        Result(check, "passed", (1, 2, 3), 0.1) for check in CHECKS.values() if check.stage == 2
+    ]
     known = Progress()
-    examination.judge(known, whole[:-1])
-    examination.judge(known, [replace(result, seeds=(1,)) for result in whole])  # one pattern of three
+    examination.record(known, whole[:-1])
+    examination.record(
+        known, [replace(result, seeds=(1,)) for result in whole]
+    )  # one pattern of three
     assert known.passed == []
-    examination.judge(known, whole)
+    examination.record(known, whole)
     assert known.passed == [2]
-    examination.judge(known, [replace(whole[0], outcome="failed", seed=7)])
+    examination.record(known, [replace(whole[0], outcome="failed", seed=7)])
     assert (known.passed, known.failed, known.seed) == ([], "S2.1", 7)
 
 
-# -- golden transcripts ----------------------------------------------------------------------------------------
+# -- golden transcripts --------------------------------------------------------------------------
 
 
 def masked(text):
@@ -190,12 +196,16 @@ async def test_results_are_json_and_junit(monkeypatch):
     assert failure["hint"] == CHECKS["S0.2"].hints[0]
     root = ET.fromstring(story.junit(results))  # noqa: S314 (our own)
     assert [suite.get("name").split()[0] for suite in root] == ["S0", "S14"]
-    assert (root[0].get("tests"), root[0].get("failures"), root[1].get("skipped")) == ("2", "1", "1")
+    assert (root[0].get("tests"), root[0].get("failures"), root[1].get("skipped")) == (
+        "2",
+        "1",
+        "1",
+    )
     assert root[0][1][0].tag == "failure"
     assert "run it again: zaichik learn check S0.2 --seed 4" in root[0][1][0].text
     assert root[1][0][0].tag == "skipped"
 
 
 def test_characters_that_xml_cannot_hold_are_escaped():
-    result = Result(CHECKS["S0.1"], "failed", (1,), 0.1, 1, failure=Failed("odd \x00 \x1b < &"))
+    result = Result(CHECKS["S0.1"], "failed", (1,), 0.1, 1, failure=Failure("odd \x00 \x1b < &"))
     assert ET.fromstring(story.junit([result]))[0][0][0].get("message") == "odd \\x00 \\x1b < &"  # noqa: S314 (our own)

@@ -12,14 +12,14 @@ from learn_mutant import TINY
 from processes import write
 
 from zaichik.learn import config
-from zaichik.learn.runner import ServerTrouble, run_check
+from zaichik.learn.runner import ServerError, run_check
 from zaichik.learn.server import CRASH_LINES, FIRST_LINES, LAST_LINES, Launcher, Server, shortened
 from zaichik.learn.stages import CHECKS
 from zaichik.learn.trial import Pace
 
 pytestmark = pytest.mark.anyio
 
-IGNORED = "the server ignored SIGTERM: 0.3 s later it was still there, and was killed"
+IGNORED = "the server ignored SIGTERM: 0.3 s later it was still running, and was killed"
 # The broker of the tutorial, deaf to one signal.
 IGNORING = """
 import runpy, signal, sys
@@ -50,27 +50,52 @@ async def test_a_server_is_told_its_port_by_the_environment(tmp_path):
     with socket.create_connection((server.target.host, server.target.port)):
         pass
     assert server.output() == f"listening {server.target.port}"
-    assert server.obituary() == ""
+    assert server.exit_status() == ""
     assert await server.terminate() == ""
-    assert server.obituary() == "the server was ended by SIGTERM"
+    assert server.exit_status() == "the server was terminated by SIGTERM"
     server.close()
 
 
 async def test_a_server_is_told_its_port_in_its_command(tmp_path):
-    server = await Server.start(config.read(write(tmp_path, "listens", argument="{port}", variable="UNUSED")))
+    server = await Server.start(
+        config.read(write(tmp_path, "listens", argument="{port}", variable="UNUSED"))
+    )
     assert server.output() == f"listening {server.target.port}"
     assert await server.terminate() == ""
     server.close()
 
 
-GO = ["panic: assignment to a nil map", "", "goroutine 1 [running]:", "main.store(...)", "\tmain.go:7", "main.main()"]
-RUST = ["thread 'main' panicked at src/main.rs:7:5:", "out of bounds", "note: run with", "", "stack backtrace:", "0:"]
+GO = [
+    "panic: assignment to a nil map",
+    "",
+    "goroutine 1 [running]:",
+    "main.store(...)",
+    "\tmain.go:7",
+    "main.main()",
+]
+RUST = [
+    "thread 'main' panicked at src/main.rs:7:5:",
+    "out of bounds",
+    "note: run with",
+    "",
+    "stack backtrace:",
+    "0:",
+]
 NEWER_RUST = ["thread 'main' (4711) panicked at src/main.rs:7:5:", *RUST[1:]]
-PYTHON = ["Traceback (most recent call last):", '  File "broker.py", line 3', "    x", "    ~^", "  y", "KeyError: 3"]
+PYTHON = [
+    "Traceback (most recent call last):",
+    '  File "broker.py", line 3',
+    "    x",
+    "    ~^",
+    "  y",
+    "KeyError: 3",
+]
 MANY = [f"line {number}" for number in range(100)]
 
 
-@pytest.mark.parametrize("crash", [GO, RUST, NEWER_RUST, PYTHON], ids=["Go", "Rust", "newer Rust", "Python"])
+@pytest.mark.parametrize(
+    "crash", [GO, RUST, NEWER_RUST, PYTHON], ids=["Go", "Rust", "newer Rust", "Python"]
+)
 def test_of_a_long_output_the_beginning_the_end_and_the_beginning_of_the_crash_are_shown(crash):
     assert len(crash) == CRASH_LINES
     shown = shortened([*MANY, *crash, *MANY])
@@ -96,46 +121,75 @@ async def test_of_megabytes_of_output_only_both_ends_are_read(tmp_path):
     [
         (
             "exits_early",
-            r"ended by itself with exit code 3, \d\.\d s after .* listened at port \d+. It wrote:\nno config",
+            (
+                r"ended by itself with exit code 3, \d\.\d s after .* listened at port \d+. It "
+                r"wrote:\nno config"
+            ),
         ),
-        ("crashes", "learn.toml was ended by SIGSEGV, .* before anything listened"),
-        ("leaves_the_foreground", "ended by itself with exit code 0, .* It must stay in the foreground"),
+        ("crashes", "learn.toml was terminated by SIGSEGV, .* before anything listened"),
+        (
+            "leaves_the_foreground",
+            "ended by itself with exit code 0, .* It must stay in the foreground",
+        ),
         (
             "never_listens",
-            "still runs, but did not listen at 127.0.0.1:.* within 0.3 s: does it take its port from the environment",
+            (
+                "still runs, but did not listen at 127.0.0.1:.* within 0.3 s: does it take its "
+                "port from the environment"
+            ),
         ),
     ],
 )
 async def test_a_server_that_does_not_start_is_told_apart(tmp_path, program, said):
-    with pytest.raises(ServerTrouble, match=said):
-        await Server.start(config.read(write(tmp_path, program, start=0.3 if program == "never_listens" else 20)))
+    with pytest.raises(ServerError, match=said):
+        await Server.start(
+            config.read(write(tmp_path, program, start=0.3 if program == "never_listens" else 20))
+        )
 
 
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("no-such-program --fast", r"go\.toml cannot be started: no-such-program: No such file .* is the name right"),
-        ("./go.toml", r"go\.toml cannot be started: \./go\.toml: Permission denied; a file must be executable"),
-        ("sh -c no-such-program", r"exit code 127, .* A shell answers so if it cannot find"),
-        ("sh -c ./go.toml", r"exit code 126, .* A shell answers so if it cannot run"),
+        (
+            "no-such-program --fast",
+            r"go\.toml cannot be started: no-such-program: No such file .* is the name right",
+        ),
+        (
+            "./go.toml",
+            (
+                r"go\.toml cannot be started: \./go\.toml: Permission denied; a file must be "
+                r"executable"
+            ),
+        ),
+        (
+            "sh -c no-such-program",
+            r"exit code 127, .* A shell exits with this code if it cannot find",
+        ),
+        ("sh -c ./go.toml", r"exit code 126, .* A shell exits with this code if it cannot run"),
     ],
 )
-async def test_a_command_that_is_wrong_is_told_from_a_server_that_does_not_listen(tmp_path, command, said):
+async def test_a_command_that_is_wrong_is_told_from_a_server_that_does_not_listen(
+    tmp_path, command, said
+):
     """By the name of the file that the command is in."""
-    (tmp_path / "go.toml").write_text(f"[server]\ncommand = {json.dumps(command)}\n", encoding="utf-8")
-    with pytest.raises(ServerTrouble, match=said):
+    (tmp_path / "go.toml").write_text(
+        f"[server]\ncommand = {json.dumps(command)}\n", encoding="utf-8"
+    )
+    with pytest.raises(ServerError, match=said):
         await Server.start(config.read(tmp_path / "go.toml"))
 
 
 async def test_a_server_that_ignores_sigterm_is_killed_and_told(tmp_path):
     server = await Server.start(config.read(write(tmp_path, "ignores_sigterm", stop=0.3)))
     assert await server.terminate() == IGNORED
-    assert server.obituary() == "the server was ended by SIGKILL"
+    assert server.exit_status() == "the server was terminated by SIGKILL"
     server.close()
 
 
 async def test_what_a_server_has_started_ends_with_it(tmp_path):
-    """A wrapper ends at once; what it has wrapped is deaf, and still must not go on listening for ever."""
+    """A wrapper ends at once; what it has wrapped is deaf, and still must not go on listening for
+    ever.
+    """
     server = await Server.start(config.read(write(tmp_path, "leaves_a_child")))
     assert await server.terminate() == ""
     server.close()
@@ -152,14 +206,14 @@ async def test_a_launcher_keeps_one_server_and_starts_it_again_when_it_has_ended
     os.kill(pid, signal.SIGKILL)
     with anyio.fail_after(20):
         await launcher._server._process.wait()
-    assert (await launcher.aftermath())[0] == "the server was ended by SIGKILL"
+    assert (await launcher.post_mortem())[0] == "the server was terminated by SIGKILL"
     assert await launcher.ready() != first
-    assert (await launcher.aftermath())[0] == ""
+    assert (await launcher.post_mortem())[0] == ""
     pid = launcher._server._process.pid
     await launcher.stop()
     assert not is_alive(pid)
     assert launcher.complaints == []
-    assert await launcher.aftermath() == ("", "")
+    assert await launcher.post_mortem() == ("", "")
 
 
 async def test_a_cancelled_start_leaves_no_process_behind(tmp_path):
@@ -186,7 +240,9 @@ async def test_a_cancelled_start_leaves_no_process_behind(tmp_path):
 async def test_the_check_of_sigterm_starts_a_server_of_its_own(tmp_path, words, outcome, said):
     path = tmp_path / "learn.toml"
     command = [sys.executable, *(words or (str(TINY),)), "{port}"]
-    path.write_text(f"[server]\ncommand = {json.dumps(command)}\nstop_seconds = {0.3 if said else 10}\n")
+    path.write_text(
+        f"[server]\ncommand = {json.dumps(command)}\nstop_seconds = {0.3 if said else 10}\n"
+    )
     launcher = Launcher(config.read(path))
     result = await run_check(CHECKS["S14.5"], launcher, [0], Pace(patience=20))
     await launcher.stop()
@@ -194,7 +250,8 @@ async def test_the_check_of_sigterm_starts_a_server_of_its_own(tmp_path, words, 
 
 
 @pytest.mark.parametrize(("command", "outcome"), [
-    ([sys.executable, "-m", "zaichik", "serve", "--port", "{port}", "--limit", "drain_timeout=60s"], "passed"),
+    ([sys.executable, "-m", "zaichik", "serve", "--port", "{port}",
+      "--limit", "drain_timeout=60s"], "passed"),
     ([sys.executable, str(TINY), "{port}"], "failed"),
 ])  # fmt: skip
 async def test_the_check_of_goaway_finds_a_server_that_says_none(tmp_path, command, outcome):

@@ -31,4 +31,8 @@ def test_a_chapter_that_is_not_written_has_no_steps():
 
 def test_a_chapter_without_steps_ends_with_what_it_begins_with():
     assert snapshots.steps(CHAPTERS[16].path) == []
-    assert snapshots.program(CHAPTERS[16]) == snapshots.before(CHAPTERS[16]) == snapshots.program(CHAPTERS[15])
+    assert (
+        snapshots.program(CHAPTERS[16])
+        == snapshots.before(CHAPTERS[16])
+        == snapshots.program(CHAPTERS[15])
+    )

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-# Receives as `recv` does it, and cuts what came as a decoder does: three blocks of a large message's size, freed again.
+# Receives as `recv` does it, and cuts what came as a decoder does: three blocks of a large
+# message's size, freed again.
 PROGRAM = """
 import resource
 from zaichik.net.heap import keep_freed_memory
@@ -27,7 +28,9 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 100)
 def faults(size, *, keeps=True):
     """Pages that the system has to map for each message."""
     program = PROGRAM.format(size=size, keeps=keeps)
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
     return int(done.stdout)
 
 

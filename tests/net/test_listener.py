@@ -86,7 +86,7 @@ def no_pause(monkeypatch):
     monkeypatch.setattr(listener_module, "PAUSE_SECONDS", 0)
 
 
-# -- accepting ---------------------------------------------------------------------------------------------------
+# -- accepting
 
 
 async def test_each_connection_has_a_handler():
@@ -131,7 +131,10 @@ async def test_a_handler_gets_the_peers_address():
         told.append(peer)
         await echo(stream, peer)
 
-    async with serving(await Listener.open("127.0.0.1", 0), handler) as listener, await connect(listener) as stream:
+    async with (
+        serving(await Listener.open("127.0.0.1", 0), handler) as listener,
+        await connect(listener) as stream,
+    ):
         await assert_echoes(stream)
         assert told == [f"127.0.0.1:{stream.extra(SocketAttribute.local_port)}"]
 
@@ -170,7 +173,10 @@ async def test_a_connection_without_an_address_is_served_too(monkeypatch):
 
 
 async def test_handlers_run_in_the_given_group_and_outlive_the_accepting():
-    async with await Listener.open("127.0.0.1", 0) as listener, anyio.create_task_group() as handlers:
+    async with (
+        await Listener.open("127.0.0.1", 0) as listener,
+        anyio.create_task_group() as handlers,
+    ):
         async with anyio.create_task_group() as accepting:
             accepting.start_soon(listener.serve, echo, handlers)
             stream = await connect(listener)
@@ -180,7 +186,7 @@ async def test_handlers_run_in_the_given_group_and_outlive_the_accepting():
             await assert_echoes(stream)
 
 
-# -- opening and closing -----------------------------------------------------------------------------------------
+# -- opening and closing
 
 
 async def test_a_port_in_use_is_an_os_error_and_leaves_nothing():
@@ -242,7 +248,9 @@ async def test_both_families_at_once(monkeypatch):
 
 
 async def test_a_port_that_is_free_at_one_address_only_is_not_taken(monkeypatch):
-    """Port 0: the system chooses for the first address, and another program may have that port at the second."""
+    """Port 0: the system chooses for the first address, and another program may have that port at
+    the second.
+    """
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     resolve_to(monkeypatch, "::1", "127.0.0.1")
@@ -306,7 +314,7 @@ async def test_closing_during_a_pause_ends_the_accepting(monkeypatch):
     assert paused.is_set()
 
 
-# -- when accept fails -------------------------------------------------------------------------------------------
+# -- when accept fails
 
 
 @pytest.mark.parametrize("code", [errno.ECONNABORTED, errno.EAGAIN, errno.EPROTO])
@@ -339,7 +347,9 @@ async def test_it_is_not_logged_each_time(monkeypatch, caplog, no_pause, log_sec
 
 
 async def test_a_pause_prevents_spinning(monkeypatch):
-    """While nothing can be accepted, not even with the spare descriptor, the connection waits in the backlog."""
+    """While nothing can be accepted, not even with the spare descriptor, the connection waits in
+    the backlog.
+    """
     pauses = []
 
     async def sleep(seconds):
@@ -347,7 +357,10 @@ async def test_a_pause_prevents_spinning(monkeypatch):
         await anyio.lowlevel.checkpoint()
 
     monkeypatch.setattr(anyio, "sleep", sleep)
-    async with serving(failing(*[errno.EMFILE, errno.EMFILE] * 3)) as listener, await connect(listener) as stream:
+    async with (
+        serving(failing(*[errno.EMFILE, errno.EMFILE] * 3)) as listener,
+        await connect(listener) as stream,
+    ):
         await assert_echoes(stream)
     assert pauses == [listener_module.PAUSE_SECONDS] * 3
 
@@ -405,7 +418,9 @@ def answers(client):
 
 
 def test_a_process_without_descriptors_continues(anyio_backend):
-    """Real ones: connect until one is turned away; then all others still work, and one that leaves makes room."""
+    """Real ones: connect until one is turned away; then all others still work, and one that leaves
+    makes room.
+    """
     process = subprocess.Popen(
         [sys.executable, "-c", EXHAUSTED_SERVER, anyio_backend],
         stdout=subprocess.PIPE,
@@ -432,8 +447,8 @@ def test_a_process_without_descriptors_continues(anyio_backend):
         clients.pop().close()
         freed = time.monotonic()
         while not another():
+            assert time.monotonic() - freed < GUARD
             turned_away.append(clients.pop())
-        assert time.monotonic() - freed < 10  # within a second, unless this machine stands still
         assert all(map(answers, clients))
         seconds = time.monotonic() - started
     finally:

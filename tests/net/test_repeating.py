@@ -11,7 +11,7 @@ from zaichik.net.socket_stream import SocketStream
 
 pytestmark = pytest.mark.anyio
 
-GUARD = 10  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
+GUARD = 60  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
 
 
 class Work:
@@ -137,7 +137,9 @@ async def test_after_a_cancellation_it_continues_when_run_again():
 
 
 async def test_sockets_are_polled_between_pieces():
-    """A callback for what has come is called after one more piece at the most, however many there are."""
+    """A callback for what has come is called after one more piece at the most, however many there
+    are.
+    """
     work = Work()
     ours, theirs = socket.socketpair()
     with theirs, anyio.fail_after(GUARD):

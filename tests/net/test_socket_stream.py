@@ -4,6 +4,7 @@ import contextlib
 import gc
 import os
 import random
+import select
 import shutil
 import socket
 import ssl
@@ -18,12 +19,20 @@ import pytest
 from anyio.abc import SocketAttribute
 from anyio.lowlevel import checkpoint
 from anyio.streams.tls import TLSStream
+from silence import refusing, silent
 
-from zaichik.net.socket_stream import DEAD_SECONDS, MAX_PIECES, SocketStream, first_bytes, without_first
+from zaichik.net import attempts
+from zaichik.net.socket_stream import (
+    DEAD_SECONDS,
+    MAX_PIECES,
+    SocketStream,
+    first_bytes,
+    without_first,
+)
 
 pytestmark = pytest.mark.anyio
 
-GUARD = 20  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
+GUARD = 60  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
 MIB = 2**20
 
 
@@ -91,7 +100,21 @@ def no_leak():
     assert [str(item.message) for item in caught if item.category is ResourceWarning] == []
 
 
-# -- sending and receiving -------------------------------------------------------------------------------------
+# -- sending and receiving
+
+
+async def test_what_a_peer_has_not_acknowledged_goes_before_more_is_accepted():
+    """LAG-3: what tells a peer that reads slowly from one that reads nothing."""
+    async with connected() as (stream, peer):
+        fill(stream)
+        held = stream.unacknowledged_bytes
+        assert held > 0
+        while stream.unacknowledged_bytes == held:
+            peer.recv(1024)
+        assert stream.unacknowledged_bytes < held
+        _, writable, _ = select.select([], [stream.extra(SocketAttribute.raw_socket)], [], 0)
+        assert not writable
+    assert stream.unacknowledged_bytes is None
 
 
 async def test_bytes_go_both_ways():
@@ -155,7 +178,7 @@ async def test_a_big_send_to_a_slow_reader_arrives_whole():
 
 
 async def test_many_pieces_to_a_slow_reader_arrive_whole_and_in_order():
-    """More of them than one call takes, of sizes that end anywhere in what the socket has room for."""
+    """More of them than one call takes, of sizes that end anywhere in the room of the socket."""
     chance = random.Random(1)
     pieces = [chance.randbytes(chance.randrange(20_000)) for _ in range(2 * MAX_PIECES)]
     async with pair() as (stream, peer), anyio.create_task_group() as tasks:
@@ -182,7 +205,7 @@ async def test_nothing_is_sent_at_once_while_the_peer_does_not_read():
         assert await peer.receive() == b"y"
 
 
-# -- fairness and back-pressure ----------------------------------------------------------------------------------
+# -- fairness and back-pressure
 
 
 async def pushed_unread(sender, most):
@@ -204,7 +227,10 @@ async def test_nothing_is_read_without_a_receive():
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_why_this_is_not_anyios_own_stream():
-    """It reads from the first moment on: all of the 64 MiB. When it no longer does, this module may go."""
+    """It reads from the first moment on: all of the 64 MiB.
+
+    When it no longer does, this module may go.
+    """
     served = anyio.Event()
 
     async def ignore(stream):
@@ -212,7 +238,10 @@ async def test_why_this_is_not_anyios_own_stream():
             served.set()
             await anyio.sleep_forever()
 
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
         tasks.start_soon(listener.serve, ignore)
         port = listener.extra(SocketAttribute.local_port)
         with anyio.fail_after(GUARD):
@@ -241,7 +270,57 @@ async def test_other_tasks_run_although_there_is_always_something_to_do(what):
     assert turns >= 900
 
 
-# -- the end of a connection -------------------------------------------------------------------------------------
+# -- a host with several addresses ----------------------------------------------------------------
+
+
+@pytest.fixture
+def resolve(monkeypatch):
+    """Have every name stand for these addresses; each attempt begins at once."""
+
+    def as_these(*places):
+        async def found(*_, **__):
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
+
+        monkeypatch.setattr(anyio, "getaddrinfo", found)
+
+    monkeypatch.setattr(attempts, "DELAY_SECONDS", 0.0)
+    return as_these
+
+
+async def test_an_address_that_is_silent_does_not_hide_the_next(resolve):
+    with silent() as (*_, deaf), socket.create_server(("127.0.0.1", 0)) as server:
+        resolve(deaf, server.getsockname())
+        with anyio.fail_after(GUARD):
+            async with await SocketStream.connect("name", 1) as stream:
+                assert stream.extra(SocketAttribute.remote_address) == server.getsockname()
+    gc.collect()
+
+
+async def test_connecting_to_a_silent_host_can_be_cancelled_and_leaves_no_socket(resolve):
+    with silent() as (*_, deaf):
+        resolve(deaf, deaf)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(SocketStream.connect, "name", 1)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+    # A socket that is not closed is a ResourceWarning, and an error.
+    gc.collect()
+
+
+async def test_the_failure_of_the_last_address_is_raised(resolve):
+    with refusing() as (*_, nobody):
+        resolve(nobody, nobody)
+        with pytest.raises(ConnectionRefusedError):
+            await SocketStream.connect("name", 1)
+
+
+async def test_a_host_without_addresses_is_an_error(resolve):
+    resolve()
+    with pytest.raises(OSError, match="name has no address"):
+        await SocketStream.connect("name", 1)
+
+
+# -- the end of a connection
 
 
 async def test_a_reset_breaks_everything():
@@ -327,7 +406,7 @@ async def test_a_cancelled_close_closes():
         assert peer.recv(1) == b""
 
 
-# -- cancellation ------------------------------------------------------------------------------------------------
+# -- cancellation
 
 
 @pytest.mark.parametrize("drained", [False, True])
@@ -376,7 +455,9 @@ async def test_whenever_receives_are_cancelled_nothing_is_lost():
                 for _ in range(rng.randrange(4)):
                     await checkpoint()
                 tasks.cancel_scope.cancel()
-        received += await read(stream, len(sent) - len(received)) if len(received) < len(sent) else b""
+        received += (
+            await read(stream, len(sent) - len(received)) if len(received) < len(sent) else b""
+        )
     assert received == sent
 
 
@@ -396,7 +477,7 @@ async def test_a_cancelled_send_has_sent_a_beginning():
     assert data.startswith(received)
 
 
-# -- connecting --------------------------------------------------------------------------------------------------
+# -- connecting
 
 
 @pytest.fixture
@@ -407,7 +488,9 @@ def nobodys_port():
 
 def resolve_to(monkeypatch, *addresses):
     async def getaddrinfo(_host, port, **_):
-        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, port)) for address in addresses]
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, port)) for address in addresses
+        ]
 
     monkeypatch.setattr(anyio, "getaddrinfo", getaddrinfo)
 
@@ -443,7 +526,10 @@ async def test_an_address_of_an_unsupported_family_is_skipped(monkeypatch, no_le
         port = server.getsockname()[1]
 
         async def getaddrinfo(*_, **__):
-            return [(family, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for family in (9999, socket.AF_INET)]
+            return [
+                (family, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port))
+                for family in (9999, socket.AF_INET)
+            ]
 
         monkeypatch.setattr(anyio, "getaddrinfo", getaddrinfo)
         await (await SocketStream.connect("many", port)).aclose()
@@ -489,7 +575,7 @@ async def test_a_peer_that_has_gone_already_is_noticed_by_receiving():
         await raises(anyio.EndOfStream, stream.receive)
 
 
-# -- for anyio ---------------------------------------------------------------------------------------------------
+# -- for anyio
 
 
 async def test_attributes():
@@ -512,10 +598,28 @@ def certificate(tmp_path_factory):
         pytest.skip("no openssl here")
     folder = tmp_path_factory.mktemp("certificate")
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem",
-         "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
-        cwd=folder, check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-keyout",
+            "key.pem",
+            "-out",
+            "cert.pem",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost",
+        ],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
     return folder / "cert.pem", folder / "key.pem"
 
 
@@ -526,19 +630,23 @@ async def test_tls_goes_over_it(certificate, no_leak):
     data = random.Random(1).randbytes(4 * MIB)
 
     async def echo(stream):
-        async with await TLSStream.wrap(stream, server_side=True, ssl_context=server_context) as tls:
+        async with await TLSStream.wrap(
+            stream, server_side=True, ssl_context=server_context
+        ) as tls:
             await tls.send(await read(tls, len(data)))
             await raises(anyio.EndOfStream, tls.receive)
 
     async with pair() as (one, other), anyio.create_task_group() as tasks:
         tasks.start_soon(echo, other)
-        async with await TLSStream.wrap(one, hostname="localhost", ssl_context=client_context) as tls:
+        async with await TLSStream.wrap(
+            one, hostname="localhost", ssl_context=client_context
+        ) as tls:
             tasks.start_soon(tls.send, data)
             assert await read(tls, len(data)) == data
             assert tls.extra(SocketAttribute.remote_port) == other.extra(SocketAttribute.local_port)
 
 
-# -- a function for each piece that comes ------------------------------------------------------------------------
+# -- a function for each piece that comes
 
 
 async def test_receive_each_hands_over_all_bytes_in_order_until_the_end():
@@ -614,7 +722,9 @@ async def test_tcp_probes_a_silent_peer():
         assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         if sys.platform == "linux":
             names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
-            idle, every, times, most_ms = (raw.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names)
+            idle, every, times, most_ms = (
+                raw.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names
+            )
             assert idle + every * times == DEAD_SECONDS == most_ms // 1000
 
 
@@ -643,7 +753,7 @@ async def test_a_peer_that_resets_ends_a_receive_each():
             await stream.receive_each(lambda _: True)
 
 
-# -- a function for each time that something has come --------------------------------------------------------------
+# -- a function for each time that something has come
 
 
 async def test_each_readable_calls_back_as_long_as_something_is_there():
@@ -696,6 +806,19 @@ async def test_each_readable_that_was_ended_leaves_what_comes_in_the_socket():
         assert calls == [True]
 
 
+async def test_a_function_that_is_called_back_may_cancel_the_task_that_waits():
+    async with connected() as (stream, peer):
+        with anyio.CancelScope() as scope:
+
+            def readable():
+                scope.cancel()
+                return False
+
+            peer.sendall(b"x")
+            await stream.each_readable(readable)
+        assert stream.receive_nowait() == b"x"
+
+
 async def test_receive_nowait_returns_nothing_if_nothing_is_there():
     async with connected() as (stream, peer):
         assert stream.receive_nowait() == b""
@@ -720,7 +843,7 @@ async def test_a_receive_tells_whether_it_has_taken_all_there_was():
         assert stream.is_drained
 
 
-# -- pieces ------------------------------------------------------------------------------------------------------
+# -- pieces
 
 
 async def test_pieces_are_sent_as_if_they_were_one():
@@ -738,11 +861,15 @@ async def test_unsent_pieces_are_returned_without_a_copy():
     async with pair() as (one, other):
         pieces = [os.urandom(MIB) for _ in range(16)]
         rest = one.send_pieces_nowait(pieces)
-        while (still := one.send_pieces_nowait(rest)) != rest:  # the kernel moves it on, and takes a little more
+        while (
+            still := one.send_pieces_nowait(rest)
+        ) != rest:  # the kernel moves it on, and takes a little more
             rest = still
         assert rest, "the peer must read first"
         assert rest[0].obj is pieces[-len(rest)]
-        assert all(piece is same for piece, same in zip(rest[1:], pieces[1 - len(rest) :], strict=True))
+        assert all(
+            piece is same for piece, same in zip(rest[1:], pieces[1 - len(rest) :], strict=True)
+        )
         whole = bytearray()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(one.send, b"".join(rest))
@@ -751,7 +878,9 @@ async def test_unsent_pieces_are_returned_without_a_copy():
         assert whole == b"".join(pieces)
 
 
-@pytest.mark.parametrize("pieces", [[b"abc"], [b"a", b"bc"], [b"", b"ab", b"", b"c", b""], [memoryview(b"abc")], []])
+@pytest.mark.parametrize(
+    "pieces", [[b"abc"], [b"a", b"bc"], [b"", b"ab", b"", b"c", b""], [memoryview(b"abc")], []]
+)
 def test_the_first_bytes_of_pieces_are_left_out_wherever_they_end(pieces):
     whole = b"".join(pieces)
     for size in range(len(whole) + 1):
@@ -764,6 +893,8 @@ def test_the_first_bytes_of_pieces_are_left_out_wherever_they_end(pieces):
 async def test_pieces_for_a_peer_that_is_gone_are_an_error():
     async with connected() as (stream, peer):
         reset(peer)
-        await anyio.wait_readable(stream.extra(SocketAttribute.raw_socket))  # the reset is known here
+        await anyio.wait_readable(
+            stream.extra(SocketAttribute.raw_socket)
+        )  # the reset is known here
         with pytest.raises(anyio.BrokenResourceError):
             stream.send_pieces_nowait([b"x"])

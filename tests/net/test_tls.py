@@ -1,4 +1,6 @@
-"""TLS over streams: in memory, where every cut can be chosen, and over real sockets, with OpenSSL's own client."""
+"""TLS over streams: in memory, where every cut can be chosen, and over real sockets, with OpenSSL's
+own client.
+"""
 
 import contextlib
 import datetime as dt
@@ -32,10 +34,12 @@ from zaichik.net.tls import HELD_BYTES, SEAL_BYTES, TlsStream
 from zaichik.net.tls_engine import TlsEngine, TlsFailed, pin_of
 from zaichik.net.tls_handshake import handshake
 
-GUARD = 30  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
+GUARD = 60  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
 MIB = 2**20
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
-BAD_RECORD = "RECORD_LAYER_FAILURE" if ssl.OPENSSL_VERSION_INFO >= (3, 2) else ""  # all it says of a bad record
+BAD_RECORD = (
+    "RECORD_LAYER_FAILURE" if ssl.OPENSSL_VERSION_INFO >= (3, 2) else ""
+)  # all it says of a bad record
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 LONG_AGO = dt.datetime(2020, 1, 1)  # noqa: DTZ001 (trustme takes it as UTC)
 
@@ -125,6 +129,7 @@ class Wire(Stream):
         self.was_reset = True
 
     is_reset = False
+    unacknowledged_bytes = 7
 
 
 def wires():
@@ -134,12 +139,14 @@ def wires():
 
 
 def agreed(client, server, lower):
-    """Two engines after their handshake, as streams over these; what was said is not on the wire any more."""
+    """Two engines after their handshake, as streams over these; what was said is not on the wire
+    any more.
+    """
     engines = TlsEngine(client, "localhost"), TlsEngine(server)
     done = [False, False]
     while not all(done):
         for index, engine in enumerate(engines):
-            done[index] = engine.shake()
+            done[index] = engine.do_handshake()
             engines[1 - index].feed(engine.output())
     streams = [TlsStream(stream, engine) for stream, engine in zip(lower, engines, strict=True)]
     for stream in streams:
@@ -231,7 +238,7 @@ def ends_with(expected, stream):
     return errors[0]
 
 
-# -- the handshake -----------------------------------------------------------------------------------------------
+# -- the handshake
 
 
 @pytest.mark.anyio
@@ -279,21 +286,26 @@ async def test_what_was_received_before_the_handshake_counts():
 
 
 def said_with_the_last_flight(version, data):
-    """A server that has received, in one piece, the end of a client's handshake and this; and its wire."""
+    """A server that has received, in one piece, the end of a client's handshake and this; and its
+    wire.
+    """
     one, other = wires()
-    client, server = TlsEngine(client_context(version), "localhost"), TlsEngine(server_context(version))
-    client.shake()
+    client, server = (
+        TlsEngine(client_context(version), "localhost"),
+        TlsEngine(server_context(version)),
+    )
+    client.do_handshake()
     server.feed(client.output())
-    server.shake()
+    server.do_handshake()
     client.feed(server.output())
     last = b""
-    while not client.shake():  # in TLS 1.2, whose last flight is the server's
+    while not client.do_handshake():  # in TLS 1.2, whose last flight is the server's
         server.feed(client.output())
-        server.shake()
+        server.do_handshake()
         client.feed(server.output())
     last += client.output() + b"".join(client.encrypt(data))
     server.feed(last)
-    assert server.shake()
+    assert server.do_handshake()
     other.is_silent = True
     return TlsStream(other, server), one
 
@@ -325,10 +337,13 @@ async def test_a_function_for_each_piece_gets_those_too():
     ],
     ids=["expired", "other name", "unknown CA", "other pin"],
 )
-async def test_no_byte_leaves_for_a_broker_that_cannot_be_trusted(certificate, authority, host, pins, words, version):
+async def test_no_byte_leaves_for_a_broker_that_cannot_be_trusted(
+    certificate, authority, host, pins, words, version
+):
     async with sockets() as (one, other):
         client, server = await both(
-            (one, client_context(version, authority), host, pins), (other, server_context(version, certificate))
+            (one, client_context(version, authority), host, pins),
+            (other, server_context(version, certificate)),
         )
         assert isinstance(client, TlsFailed)
         assert client.is_hopeless
@@ -345,7 +360,8 @@ async def test_no_byte_leaves_for_a_broker_that_cannot_be_trusted(certificate, a
 async def test_of_a_client_a_broker_with_another_pin_learns_nothing_but_that_it_was_there():
     one, other = wires()
     client, server = await both(
-        (one, client_context("1.3"), "localhost", {"sha256:" + "0" * 64}), (other, server_context("1.3"))
+        (one, client_context("1.3"), "localhost", {"sha256:" + "0" * 64}),
+        (other, server_context("1.3")),
     )
     assert (client.reason, server.reason) == ("OTHER_CERTIFICATE", "CLOSED")
     size = int.from_bytes(one.sent[3:5], "big")
@@ -365,7 +381,9 @@ async def test_any_of_the_pins_will_do(version):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("certificate", [None, STRANGER.issue_cert(common_name="ana")], ids=["none", "unknown CA"])
+@pytest.mark.parametrize(
+    "certificate", [None, STRANGER.issue_cert(common_name="ana")], ids=["none", "unknown CA"]
+)
 async def test_a_client_is_told_that_its_certificate_is_not_accepted(certificate, version):
     """In TLS 1.3 only by its first receive: by then, its own handshake was complete."""
     asking, shown = server_context(version), client_context(version)
@@ -381,7 +399,13 @@ async def test_a_client_is_told_that_its_certificate_is_not_accepted(certificate
                 await client.receive()
             client = caught.value
         assert client.is_hopeless
-        words = "does not accept" if certificate else "required" if version == "1.3" else "shows no certificate"
+        words = (
+            "does not accept"
+            if certificate
+            else "required"
+            if version == "1.3"
+            else "shows no certificate"
+        )
         assert words in str(client)
 
 
@@ -390,7 +414,11 @@ async def test_a_client_is_told_that_its_certificate_is_not_accepted(certificate
     ("answer", "reason", "words"),
     [
         (b"\x15\x03\x01\x00\x02\x02\x46", "TLSV1_ALERT_PROTOCOL_VERSION", "does not speak TLS"),
-        (b"HTTP/1.1 400 Bad Request\r\n", BAD_RECORD or "WRONG_VERSION_NUMBER", "does not speak TLS"),
+        (
+            b"HTTP/1.1 400 Bad Request\r\n",
+            BAD_RECORD or "WRONG_VERSION_NUMBER",
+            "does not speak TLS",
+        ),
         (b"", "CLOSED", "was closed before"),
     ],
 )
@@ -410,14 +438,21 @@ def test_an_error_that_python_has_no_name_for_is_known_by_its_words():
     error.reason = None
     failure = TlsFailed.from_error(error)
     assert (failure.reason, failure.is_hopeless) == ("RECORD_LAYER_FAILURE", False)
-    assert str(failure).startswith("the port does not speak TLS, or what it sends is changed on the way")
+    assert str(failure).startswith(
+        "the port does not speak TLS, or what it sends is changed on the way"
+    )
 
 
 @pytest.mark.anyio
 async def test_a_handshake_that_fails_tells_the_other_end_why():
     async with sockets() as (one, other):
-        client, server = await both((one, client_context("1.2"), "localhost"), (other, server_context("1.3")))
-        assert (client.reason, server.reason) == ("TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
+        client, server = await both(
+            (one, client_context("1.2"), "localhost"), (other, server_context("1.3"))
+        )
+        assert (client.reason, server.reason) == (
+            "TLSV1_ALERT_PROTOCOL_VERSION",
+            "UNSUPPORTED_PROTOCOL",
+        )
         assert "since 1.2" in str(client)
 
 
@@ -431,11 +466,11 @@ async def test_a_broken_connection_is_no_failure_of_tls():
         assert not isinstance(caught.value, TlsFailed)
 
 
-# -- sending -----------------------------------------------------------------------------------------------------
+# -- sending
 
 
 def test_bytes_count_as_sent_when_their_ciphertext_has_left():
-    """What nobody has taken is offered again, and not a byte of what counts waits for another call."""
+    """What was not taken is offered again, and not a byte that counts waits for another call."""
     client, server, wire, _ = in_memory()
     chance = random.Random(1)
     pieces = [chance.randbytes(size) for size in (0, 10, 3 * SEAL_BYTES, 0, 1, SEAL_BYTES - 11)]
@@ -489,7 +524,10 @@ async def test_much_arrives_whole_through_small_buffers_at_a_slow_reader(version
         await client.send(data)
         await client.send_eof()
 
-    async with encrypted(version, buffer=4096) as (client, server), anyio.create_task_group() as tasks:
+    async with (
+        encrypted(version, buffer=4096) as (client, server),
+        anyio.create_task_group() as tasks,
+    ):
         tasks.start_soon(send)
         received = bytearray()
         with contextlib.suppress(anyio.EndOfStream):
@@ -515,7 +553,7 @@ async def test_both_ends_send_much_at_once():
                 reading.start_soon(expect)
 
 
-# -- receiving ---------------------------------------------------------------------------------------------------
+# -- receiving
 
 
 @given(
@@ -603,7 +641,9 @@ def test_after_as_many_bytes_as_asked_for_there_may_be_more():
 
 
 def test_threads_do_not_mix_what_they_decrypt():
-    """OpenSSL works beside other threads, and the place that it decrypts to is shared by all streams of one."""
+    """OpenSSL works beside other threads, and the place that it decrypts to is shared by all
+    streams of one.
+    """
     wrong = []
 
     def converse(letter):
@@ -661,7 +701,7 @@ async def test_a_cancelled_receive_takes_nothing():
         assert await read(server, 3) == b"abc"
 
 
-# -- the end -----------------------------------------------------------------------------------------------------
+# -- the end
 
 
 def test_the_end_comes_after_bytes_that_came_with_it():
@@ -698,7 +738,9 @@ def test_a_byte_that_was_changed_on_the_way_ends_the_connection(version):
         server.send_pieces_nowait([b"x"])
 
 
-@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1", b"\x17\x03\x03\xff\xff", b"\x17\x03\x03\x00\x03abc"])
+@pytest.mark.parametrize(
+    "garbage", [b"GET / HTTP/1.1", b"\x17\x03\x03\xff\xff", b"\x17\x03\x03\x00\x03abc"]
+)
 def test_so_does_what_is_no_record(garbage):
     client, server, wire, _ = in_memory()
     client.send_pieces_nowait([b"whole"])
@@ -783,6 +825,13 @@ async def test_a_reset_says_no_goodbye():
 
 
 @pytest.mark.anyio
+async def test_what_the_peer_has_not_acknowledged_is_what_the_stream_below_says():
+    async with encrypted() as (client, _):
+        assert client.unacknowledged_bytes is not None
+    assert client.unacknowledged_bytes is None  # the socket is closed
+
+
+@pytest.mark.anyio
 async def test_closing_wakes_a_receive():
     async with encrypted() as (client, _), anyio.create_task_group() as tasks:
 
@@ -795,7 +844,7 @@ async def test_closing_wakes_a_receive():
         await client.aclose()
 
 
-# -- what TLS says by itself -------------------------------------------------------------------------------------
+# -- what TLS says by itself
 
 
 def test_replies_of_tls_itself_leave_though_nobody_sends():
@@ -827,25 +876,37 @@ LETTER = b"x" + b"\x17"
 
 
 def crafted(folder, records):
-    """A server that has received these records, from a client that its own TLS would not make; and its wire."""
+    """A server that has received these records, from a client that its own TLS would not make; and
+    its wire.
+    """
     context = client_context("1.3")
     context.keylog_filename = str(folder / "keys")
     wire, other = wires()
     client, server = agreed(context, server_context("1.3"), (wire, other))
     assert client.engine.state.cipher()[0] == "TLS_AES_256_GCM_SHA384"
-    (line,) = (line for line in (folder / "keys").read_text().splitlines() if line.startswith("CLIENT_TRAFFIC"))
+    (line,) = (
+        line
+        for line in (folder / "keys").read_text().splitlines()
+        if line.startswith("CLIENT_TRAFFIC")
+    )
     secret, number = bytes.fromhex(line.split()[2]), 0
     for record in records:
         header = struct.pack(">BHH", 23, 0x303, len(record) + 16)
         nonce = int.from_bytes(expanded(secret, b"iv", 12), "big") ^ number
-        sealed = AESGCM(expanded(secret, b"key", 32)).encrypt(nonce.to_bytes(12, "big"), record, header)
+        sealed = AESGCM(expanded(secret, b"key", 32)).encrypt(
+            nonce.to_bytes(12, "big"), record, header
+        )
         wire.send_pieces_nowait([header + sealed])
-        secret, number = (expanded(secret, b"traffic upd", 48), 0) if record == UPDATE else (secret, number + 1)
+        secret, number = (
+            (expanded(secret, b"traffic upd", 48), 0) if record == UPDATE else (secret, number + 1)
+        )
     return server, other
 
 
 def test_a_peer_cannot_keep_tls_busy_with_itself(tmp_path):
-    """Each KeyUpdate takes as long as a hundred records, and OpenSSL would go through all that it is given."""
+    """Each KeyUpdate takes as long as a hundred records, and OpenSSL would go through all that it
+    is given.
+    """
     server, wire = crafted(tmp_path, [UPDATE] * 200)
     turns = 0
     while not server._end:
@@ -864,7 +925,7 @@ def test_a_peer_that_sends_may_update_its_keys_as_often_as_it_likes(tmp_path):
     assert everything(server) == b"xxxxx"
 
 
-# -- other implementations ---------------------------------------------------------------------------------------
+# -- other implementations
 
 
 @pytest.mark.anyio
@@ -872,7 +933,9 @@ async def test_it_talks_with_another_implementation():
     data = random.Random(1).randbytes(MIB)
 
     async def echo():
-        async with await TLSStream.wrap(other, server_side=True, ssl_context=server_context()) as stream:
+        async with await TLSStream.wrap(
+            other, server_side=True, ssl_context=server_context()
+        ) as stream:
             await stream.send(await read(stream, len(data)))
             with pytest.raises(anyio.EndOfStream):
                 await stream.receive()
@@ -921,7 +984,9 @@ async def s_client(port, *options, say=b"hello\n"):
     """What OpenSSL's client prints."""
     command = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-ign_eof", *options]
     with anyio.fail_after(GUARD):
-        async with await anyio.open_process(command, stdin=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        async with await anyio.open_process(
+            command, stdin=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as process:
             output = bytearray()
             with contextlib.suppress(anyio.BrokenResourceError):
                 await process.stdin.send(say)
@@ -960,9 +1025,15 @@ async def test_keys_can_be_updated():
     async with echoing(server_context("1.3")) as (port, ends):
         command = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}"]
         with anyio.fail_after(GUARD):
-            async with await anyio.open_process(command, stdin=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            async with await anyio.open_process(
+                command, stdin=subprocess.PIPE, stderr=subprocess.STDOUT
+            ) as process:
                 output = bytearray()
-                for line, answer in ((b"K\n", b"KEYUPDATE"), (b"hello\n", b"\nhello\n"), (b"again\n", b"\nagain\n")):
+                for line, answer in (
+                    (b"K\n", b"KEYUPDATE"),
+                    (b"hello\n", b"\nhello\n"),
+                    (b"again\n", b"\nagain\n"),
+                ):
                     await process.stdin.send(line)
                     while answer not in output:
                         output += await process.stdout.receive()

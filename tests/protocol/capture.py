@@ -1,4 +1,5 @@
-"""What a capture of a network would hold, made from bytes: connections in the format that tcpdump writes (pcap).
+"""What a capture of a network would hold, made from bytes: connections in the format that tcpdump
+writes (pcap).
 
 Nothing is captured, so no rights are needed, and no time passes: a packet comes each millisecond.
 """
@@ -39,7 +40,10 @@ class Capture:
         parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)]
         for number, (packet, snap) in enumerate(self._packets):
             kept = packet[:snap]
-            parts += [struct.pack("<IIII", number // 1000, number % 1000 * 1000, len(kept), len(packet)), kept]
+            parts += [
+                struct.pack("<IIII", number // 1000, number % 1000 * 1000, len(kept), len(packet)),
+                kept,
+            ]
         path.write_bytes(b"".join(parts))
         return path
 
@@ -59,7 +63,10 @@ class Connection:
         self._packet("client", ACK)
 
     def send(self, end, data, *cuts):
-        """The data in as many packets as there are cuts, and one. Returns the number of the last one."""
+        """The data in as many packets as there are cuts, and one.
+
+        Returns the number of the last one.
+        """
         for start, stop in pairwise((0, *cuts, len(data))):
             number = self._packet(end, PUSH | ACK, data[start:stop])
         return number
@@ -83,5 +90,6 @@ class Connection:
         size = 20 + len(tcp) + len(data)
         self._sent[end] += len(data) + bool(flags & (SYN | FIN))
         return self._capture.add(
-            struct.pack(">BBHHHBBH", 0x45, 0, size, 0, 0, 64, 6, 0) + addresses + tcp + data, self._snap
+            struct.pack(">BBHHHBBH", 0x45, 0, size, 0, 0, 64, 6, 0) + addresses + tcp + data,
+            self._snap,
         )

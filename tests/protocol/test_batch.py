@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from wire_examples import INVALID, PROPERTY, THOROUGH, batches, by_name, damaged
 
 from zaichik_protocol import Batch
-from zaichik_protocol.layout import BATCH_COLUMNS
+from zaichik_protocol.declaration import BATCH_COLUMNS
 
-messages = st.lists(st.tuples(st.binary(max_size=9), st.binary(max_size=20)), min_size=1, max_size=12)
+messages = st.lists(
+    st.tuples(st.binary(max_size=9), st.binary(max_size=20)), min_size=1, max_size=12
+)
 THREE = [(b"a", b"hi"), (b"", b"there"), (b"long", b"")]
 
 
@@ -19,7 +21,7 @@ def messages_of(batch):
     return list(zip(batch.keys(), batch.payloads(), strict=True))
 
 
-# -- making and reading --------------------------------------------------------------------------------------
+# -- making and reading --------------------------------------------------------------------------
 
 
 @PROPERTY
@@ -72,7 +74,9 @@ def test_batches_of_the_same_messages_are_equal():
     assert len({Batch.of(THREE), Batch.of(THREE), Batch.of(THREE[:2])}) == 2
 
 
-@pytest.mark.parametrize(("keys", "payloads"), [([], []), ([b"k"], []), ([], [b"p"]), ([b"a", b"b"], [b"p"])])
+@pytest.mark.parametrize(
+    ("keys", "payloads"), [([], []), ([b"k"], []), ([], [b"p"]), ([b"a", b"b"], [b"p"])]
+)
 def test_a_batch_needs_a_key_a_payload_and_one_of_each(keys, payloads):
     with pytest.raises(ValueError, match=f"not {len(keys)} and {len(payloads)}$"):
         Batch.of_columns(keys, payloads)
@@ -85,7 +89,7 @@ def test_no_messages_are_no_batch():
         Batch.of(THREE).select([])
 
 
-# -- cutting -------------------------------------------------------------------------------------------------
+# -- cutting -------------------------------------------------------------------------------------
 
 
 @PROPERTY
@@ -121,7 +125,7 @@ def test_a_selection_outside_the_batch_is_refused():
         Batch.of(THREE).select([3])
 
 
-# -- judging -------------------------------------------------------------------------------------------------
+# -- judging -------------------------------------------------------------------------------------
 
 
 def parsed(data):
@@ -149,16 +153,26 @@ def nearly_batches(draw):
     """A count, about as many offsets, about as many bytes: right by chance."""
     count = draw(st.integers(0, 3))
     offsets = st.lists(st.integers(-2, 4), min_size=count + 1, max_size=count + 1)
-    rows = [draw(offsets | offsets.map(sorted) | offsets.map(lambda row: [0, *sorted(map(abs, row))[1:]]))] * 2
-    rows[1] = draw(st.just(rows[0]) | offsets | offsets.map(lambda row: [0, *sorted(map(abs, row))[1:]]))
+    rows = [
+        draw(
+            offsets | offsets.map(sorted) | offsets.map(lambda row: [0, *sorted(map(abs, row))[1:]])
+        )
+    ] * 2
+    rows[1] = draw(
+        st.just(rows[0]) | offsets | offsets.map(lambda row: [0, *sorted(map(abs, row))[1:]])
+    )
     size = draw(st.just(max(0, rows[0][-1] + rows[1][-1])) | st.integers(0, 8))
-    return struct.pack(f"<I{2 * (count + 1)}i", count, *rows[0], *rows[1]) + bytes(range(97, 97 + size))
+    return struct.pack(f"<I{2 * (count + 1)}i", count, *rows[0], *rows[1]) + bytes(
+        range(97, 97 + size)
+    )
 
 
 @THOROUGH
 @given(nearly_batches() | damaged(batches.map(lambda batch: batch.data)) | st.binary(max_size=40))
 def test_exactly_the_batches_of_the_declaration_are_accepted(data):
-    """Two calls of the struct module see what construct and the rules of section 3 see, no more and no less."""
+    """Two calls of the struct module see what construct and the rules of section 3 see, no more and
+    no less.
+    """
     assert parsed(data) == read_by_declaration(data)
 
 

@@ -28,6 +28,7 @@ from zaichik_protocol import (
     HELLO_MAX_FRAME,
     NEED_DATA,
     REPLIES,
+    REPLY_MAX_FRAME,
     REQUESTS,
     Batch,
     Close,
@@ -67,7 +68,7 @@ def greeted_broker():
     return decoder
 
 
-# -- frames --------------------------------------------------------------------------------------------------
+# -- frames --------------------------------------------------------------------------------------
 
 
 @every_golden
@@ -149,10 +150,12 @@ def test_a_broker_takes_requests_and_a_client_replies_and_events():
         wanted = [isinstance(golden.frame, REQUESTS), isinstance(golden.frame, REPLIES + EVENTS)]
         for decoder, expected in zip(takers, wanted, strict=True):
             found = outcome(fed(golden.data, decoder).next_frame)
-            assert found == golden.frame if expected else found[:2] == (ErrorCode.UNSUPPORTED, "type")
+            assert (
+                found == golden.frame if expected else found[:2] == (ErrorCode.UNSUPPORTED, "type")
+            )
 
 
-# -- encoding what does not fit ------------------------------------------------------------------------------
+# -- encoding what does not fit ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -175,7 +178,9 @@ def test_a_value_that_does_not_fit_is_named(frame, field):
         encode(frame)
 
 
-@pytest.mark.parametrize("frame", [Subscribe(1, "\udc80"), Publish(1, "\udc80", Batch.of([(b"", b"")]))])
+@pytest.mark.parametrize(
+    "frame", [Subscribe(1, "\udc80"), Publish(1, "\udc80", Batch.of([(b"", b"")]))]
+)
 def test_a_text_that_is_no_utf_8_is_refused(frame):
     with pytest.raises(ValueError, match=rf"^{type(frame).__name__} cannot be encoded: .*utf-8"):
         encode(frame)
@@ -183,11 +188,13 @@ def test_a_text_that_is_no_utf_8_is_refused(frame):
 
 @pytest.mark.parametrize("number", ["owner", "attempt"])
 def test_an_owner_is_encoded_only_with_its_flag(number):
-    with pytest.raises(Unencodable, match=f"^Subscribe: {number} does not go with the other fields$"):
+    with pytest.raises(
+        Unencodable, match=f"^Subscribe: {number} does not go with the other fields$"
+    ):
         encode(Subscribe(1, "t", "name", **{number: 1}))
 
 
-# -- errors --------------------------------------------------------------------------------------------------
+# -- errors --------------------------------------------------------------------------------------
 
 
 def assert_refused(decoder, case):
@@ -227,9 +234,13 @@ def test_an_error_names_the_request_it_answers(case):
         assert found[3:] == (0, 0)
 
 
-@pytest.mark.parametrize("case", [case for case in INVALID if ErrorCode[case.code].fatal], ids=by_name)
+@pytest.mark.parametrize(
+    "case", [case for case in INVALID if ErrorCode[case.code].fatal], ids=by_name
+)
 def test_after_a_fatal_error_nothing_is_read_or_kept(case):
-    """The stream is out of step for good: asking again raises again, and whatever comes is thrown away."""
+    """The stream is out of step for good: asking again raises again, and whatever comes is thrown
+    away.
+    """
     decoder = fed(case.data, case.decoder())
     first = outcome(decoder.next_frame)
     decoder.receive_data(encode(Close(1)))
@@ -238,7 +249,9 @@ def test_after_a_fatal_error_nothing_is_read_or_kept(case):
     assert decoder.buffered == 0
 
 
-@pytest.mark.parametrize("case", [case for case in INVALID if not ErrorCode[case.code].fatal], ids=by_name)
+@pytest.mark.parametrize(
+    "case", [case for case in INVALID if not ErrorCode[case.code].fatal], ids=by_name
+)
 def test_after_an_error_that_is_not_fatal_the_next_frame_is_read(case):
     decoder = case.decoder()
     good = GOLDEN[0] if case.receiver == "broker" else GOLDEN[2]
@@ -257,7 +270,7 @@ def test_what_came_before_an_error_is_read_first():
     assert found[3][0] == found[4][0] == ErrorCode.MALFORMED
 
 
-# -- lengths -------------------------------------------------------------------------------------------------
+# -- lengths -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -281,7 +294,7 @@ def test_a_length_is_judged_as_soon_as_it_is_there(length, code):
 
 
 def test_after_hello_longer_frames_may_come():
-    """A client need not wait for Welcome: what it sent behind its Hello is judged by the new limit."""
+    """A client need not wait for Welcome: the new limit holds for what follows its Hello."""
     large = Publish(2, "t", Batch.of([(b"", bytes(HELLO_MAX_FRAME))]))
     decoder = fed(encode(Hello(1)) + encode(large), FrameDecoder.for_broker())
     assert decoder.next_frame() == Hello(1)
@@ -296,7 +309,9 @@ def test_after_hello_the_new_limit_holds():
     assert outcome(fed(encode(Ping(1)), decoder).next_frame)[0] is ErrorCode.FRAME_TOO_LARGE
 
 
-@pytest.mark.parametrize("golden", [golden for golden in GOLDEN if not isinstance(golden.frame, Hello)], ids=by_name)
+@pytest.mark.parametrize(
+    "golden", [golden for golden in GOLDEN if not isinstance(golden.frame, Hello)], ids=by_name
+)
 def test_before_hello_whatever_else_comes_first_is_refused(golden):
     found = outcome(fed(golden.data, FrameDecoder.for_broker()).next_frame)
     assert found[0] is ErrorCode.HELLO_REQUIRED
@@ -308,17 +323,24 @@ def test_a_second_hello_is_for_the_broker_to_judge():
     assert all_frames(fed(encode(Hello(1)), decoder)) == [Hello(1)]
 
 
-def test_a_client_takes_any_length():
+def test_a_client_takes_any_length_that_a_frame_can_have():
+    """Others are not waited for: judge.1."""
     welcome = Welcome(1, 1, 0, 1, 2, 3, 4, 5, 6, "x" * HELLO_MAX_FRAME)
     assert all_frames(fed(encode(welcome), FrameDecoder.for_client())) == [welcome]
-    assert fed(struct.pack("<I", LARGEST), FrameDecoder.for_client()).next_frame() is NEED_DATA
+    longest = fed(struct.pack("<I", REPLY_MAX_FRAME), FrameDecoder.for_client())
+    assert longest.next_frame() is NEED_DATA
+    for length in (REPLY_MAX_FRAME + 1, LARGEST):
+        too_long = fed(struct.pack("<I", length), FrameDecoder.for_client())
+        assert outcome(too_long.next_frame)[0] is ErrorCode.FRAME_TOO_LARGE
 
 
-# -- whatever comes ------------------------------------------------------------------------------------------
+# -- whatever comes ------------------------------------------------------------------------------
 
 
 def read_to_the_end(decoder):
-    """All outcomes until no more data or a fatal error; anything else that is raised fails the test."""
+    """All outcomes until no more data or a fatal error; anything else that is raised fails the
+    test.
+    """
     found = []
     while (last := outcome(decoder.next_frame)) is not NEED_DATA:
         found.append(last)

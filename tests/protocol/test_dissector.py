@@ -20,7 +20,7 @@ from test_document import cog_check
 from wire_examples import ALL_FRAMES, GOLDEN, INVALID, ROOT, all_frames, by_name, with_right_length
 
 from dissector import abbreviation, fields
-from zaichik.running import running_broker
+from zaichik.server.running import running_broker
 from zaichik_protocol import (
     REQUESTS,
     Batch,
@@ -41,18 +41,24 @@ from zaichik_protocol import (
 )
 
 DISSECTOR = ROOT / "protocol" / "wireshark" / "zaichik.lua"
-PAGE = ROOT / "docs" / "wireshark.md"
-needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="there is no tshark; apt install tshark")
+PAGE = ROOT / "docs" / "understand" / "wireshark.md"
+needs_tshark = pytest.mark.skipif(
+    shutil.which("tshark") is None, reason="there is no tshark; apt install tshark"
+)
 pytestmark = pytest.mark.unmeasured
 
-# What tshark puts between the fields of a packet, and between the values of a field: no letters of any text here.
+# What tshark puts between the fields of a packet, and between the values of a field: no letters of
+# any text here.
 FIELD, VALUE = "\x1f", "\x1e"
 NAMES = sorted(
     {abbreviation(cls, name) for cls in ALL_FRAMES for name, _, _ in fields(cls)}
     | {f"zaichik.flags.{flag}" for cls in ALL_FRAMES for flag in cls.FLAGS}
     | {f"zaichik.{name}" for name in ("type", "id", "setting", "setting.value", "delta")}
     | {f"zaichik.batch.{name}" for name in ("count", "key", "payload", "payload_length", "offset")}
-    | {f"zaichik.{name}" for name in ("malformed", "refused", "ungreeted", "request_in", "reply_in")}
+    | {
+        f"zaichik.{name}"
+        for name in ("malformed", "refused", "ungreeted", "request_in", "reply_in")
+    }
 )
 HELLO = encode(Hello(1, client="me"))
 ODD_TOPIC = "a\n\0\u202eb"  # the last but one would have the next letters go from right to left
@@ -62,7 +68,9 @@ SIZES = (1, 2, 5, 13, 64, len(SAID))  # of the pieces that it comes in
 
 
 class Row(NamedTuple):
-    """What tshark tells of a packet: its number and its line in the list, and the values of every field in it."""
+    """What tshark tells of a packet: its number and its line in the list, and the values of every
+    field in it.
+    """
 
     number: int
     line: str
@@ -72,23 +80,36 @@ class Row(NamedTuple):
 def tshark(capture, folder, *options):
     """A row for each packet, by its number."""
     names = ["frame.number", "_ws.lua.error", "_ws.col.Protocol", "_ws.col.Info", *NAMES]
-    command = ["tshark", "-n", "-r", capture.write(folder / "capture.pcap"), "-X", f"lua_script:{DISSECTOR}"]
+    command = [
+        "tshark",
+        "-n",
+        "-r",
+        capture.write(folder / "capture.pcap"),
+        "-X",
+        f"lua_script:{DISSECTOR}",
+    ]
     command += ["-T", "fields", "-E", f"separator={FIELD}", "-E", f"aggregator={VALUE}"]
     command += [word for name in names for word in ("-e", name)]
-    result = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=60)
+    result = subprocess.run(
+        [*command, *options], capture_output=True, text=True, check=False, timeout=60
+    )
     assert result.returncode == 0, result.stderr
     assert "Lua" not in result.stderr
     rows = {}
     for line in result.stdout.split("\n")[:-1]:
         number, failure, protocol, text, *values = line.split(FIELD)
         assert failure == ""
-        found = {name: value.split(VALUE) for name, value in zip(NAMES, values, strict=True) if value}
+        found = {
+            name: value.split(VALUE) for name, value in zip(NAMES, values, strict=True) if value
+        }
         rows[int(number)] = Row(int(number), f"{protocol} {text}", found)
     return rows
 
 
 def expected(frame):
-    """The fields of a frame that the decoder has read, as tshark should tell them; empty ones it leaves out."""
+    """The fields of a frame that the decoder has read, as tshark should tell them; empty ones it
+    leaves out.
+    """
     found = {"zaichik.type": [str(frame.TYPE)], "zaichik.id": [str(frame.id)]}
     for flag in frame.FLAGS:
         found[f"zaichik.flags.{flag}"] = [str(int(getattr(frame, flag)))]
@@ -106,13 +127,18 @@ def expected_field(frame, name, kind, value):
                 "key": [key.hex() for key in value.keys() if key],  # noqa: SIM118 (a batch is no dict)
                 "payload": [payload.hex() for payload in value.payloads() if payload],
                 "payload_length": [str(len(payload)) for payload in value.payloads()],
-                "offset": [str(frame.base + delta) for delta in deltas] if hasattr(frame, "base") else [],
+                "offset": [str(frame.base + delta) for delta in deltas]
+                if hasattr(frame, "base")
+                else [],
             }
             return {f"zaichik.batch.{column}": values for column, values in columns.items()}
         case "settings", _:
             columns = zip(*value, strict=True) if value else ((), ())
             names = ("zaichik.setting", "zaichik.setting.value")
-            return {name: [str(item) for item in column] for name, column in zip(names, columns, strict=True)}
+            return {
+                name: [str(item) for item in column]
+                for name, column in zip(names, columns, strict=True)
+            }
         case "u32[]", _:
             return {"zaichik.delta": [str(delta) for delta in value]}
         case "rest", _:
@@ -124,7 +150,9 @@ def expected_field(frame, name, kind, value):
         case "secret", _:
             return {}
         case _:
-            return {name: [str(value).replace("\0", "␀")]}  # at a zero, Wireshark would take a text to end
+            return {
+                name: [str(value).replace("\0", "␀")]
+            }  # at a zero, Wireshark would take a text to end
 
 
 def shown(row):
@@ -158,7 +186,10 @@ def opened(capture):
 
 
 def encrypted(connection, keys, *said):
-    """Say something in turns, the client first, over TLS whose keys are kept. Returns the numbers of the packets."""
+    """Say something in turns, the client first, over TLS whose keys are kept.
+
+    Returns the numbers of the packets.
+    """
     authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
     contexts = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.configure_trust(contexts[0])
@@ -190,7 +221,10 @@ def encrypted(connection, keys, *said):
 
 @pytest.fixture(scope="module")
 def shown_together(tmp_path_factory):
-    """Rows by what they are of. All are of one capture, because starting tshark takes longer than its work."""
+    """Rows by what they are of.
+
+    All are of one capture, because starting tshark takes longer than its work.
+    """
     capture, numbers = Capture(), {}
     for case in GOLDEN:
         connection = capture.connection() if isinstance(case.frame, Hello) else opened(capture)
@@ -198,31 +232,47 @@ def shown_together(tmp_path_factory):
     for case in INVALID:
         to_client = case.receiver == "client"
         connection = opened(capture) if case.hello_done or to_client else capture.connection()
-        numbers["invalid", case.name] = connection.send("broker" if to_client else "client", case.data)
+        numbers["invalid", case.name] = connection.send(
+            "broker" if to_client else "client", case.data
+        )
     for size in SIZES:
         connection = opened(capture)
         for at in range(0, len(SAID), size):
             numbers["pieces", size, at] = connection.send("broker", SAID[at : at + size])
-    numbers |= {("conversation", what): number for what, number in asked_and_answered(opened(capture))}
+    numbers |= {
+        ("conversation", what): number for what, number in asked_and_answered(opened(capture))
+    }
     numbers["port", 9000] = capture.connection(9000).send("client", HELLO)
     numbers["topic", ODD_TOPIC] = opened(capture).send("client", encode(CreateTopic(2, ODD_TOPIC)))
     numbers["late", "Ping"] = capture.connection(from_start=False).send("client", encode(Ping(9)))
     cut = capture.connection(snap=100)
-    numbers["cut", "Publish"] = cut.send("client", encode(Publish(5, "t", Batch.of([(b"", b"x" * 100)]))))
+    numbers["cut", "Publish"] = cut.send(
+        "client", encode(Publish(5, "t", Batch.of([(b"", b"x" * 100)])))
+    )
     folder = tmp_path_factory.mktemp("together")
     numbers["tls", "Hello"], *_ = encrypted(capture.connection(), folder / "keys", HELLO)
-    rows = tshark(capture, folder, "-2", "-d", "tcp.port==9000,zaichik")  # -2: only so a request can name its reply
+    rows = tshark(
+        capture, folder, "-2", "-d", "tcp.port==9000,zaichik"
+    )  # -2: only so a request can name its reply
     return {which: rows[number] for which, number in numbers.items()}
 
 
 def asked_and_answered(connection):
     """Sends a conversation. Yields what a packet is, and its number."""
     yield "welcome", connection.send("broker", WELCOME.data)
-    yield "asked", connection.send("client", encode(Publish(5, "t", Batch.of([(b"", b"x")]))) + encode(Ping(6)))
+    yield (
+        "asked",
+        connection.send(
+            "client", encode(Publish(5, "t", Batch.of([(b"", b"x")]))) + encode(Ping(6))
+        ),
+    )
     yield "silent", connection.send("client", encode(Ping(0)))
     yield "pong", connection.send("broker", encode(Pong(6, 0)))
     refused = Error(5, ErrorCode.TOPIC_FULL, Publish.TYPE, "", 10, "full", retryable=True)
-    yield "failed", connection.send("broker", encode(refused) + encode(Published(5, 0, 1, 0, 0)), 20)
+    yield (
+        "failed",
+        connection.send("broker", encode(refused) + encode(Published(5, 0, 1, 0, 0)), 20),
+    )
 
 
 def test_its_tables_are_those_of_the_declaration():
@@ -243,7 +293,9 @@ def test_a_golden_frame_is_shown_as_the_decoder_reads_it(golden, shown_together)
 @pytest.mark.parametrize("case", INVALID, ids=by_name)
 def test_an_invalid_frame_is_marked(case, shown_together):
     row = shown_together["invalid", case.name]
-    if case.code == "HELLO_REQUIRED" or case.name == "length 4097 before Hello":  # or the capture begins too late
+    if (
+        case.code == "HELLO_REQUIRED" or case.name == "length 4097 before Hello"
+    ):  # or the capture begins too late
         assert row.fields.keys() & {"zaichik.ungreeted", "zaichik.malformed"}
     else:
         assert row.fields["zaichik.malformed"] == ["1"]
@@ -267,7 +319,9 @@ def test_it_agrees_with_the_decoder_about_damaged_frames(tmp_path):
         data = bytearray(case.data)
         for _ in range(chance.randint(1, 2)):
             at, gone = chance.randint(5, len(data)), chance.randint(0, 2)
-            data[at : at + gone] = bytes(chance.choices(b"\0\1\2@\x80\xc3\xe2\xff", k=chance.randint(0, 3)))
+            data[at : at + gone] = bytes(
+                chance.choices(b"\0\1\2@\x80\xc3\xe2\xff", k=chance.randint(0, 3))
+            )
         data = with_right_length(bytes(data))
         decoder = FrameDecoder.for_client()
         if end_of(case.frame) == "client":
@@ -379,11 +433,15 @@ async def test_a_conversation_of_an_example_is_shown_frame_by_frame(echo, tmp_pa
     for end, arrow in (("client", "→"), ("broker", "←")):
         decoder = FrameDecoder(ALL_FRAMES, max_frame=2**32 - 1)
         decoder.receive_data(said[end])
-        rows_of_end = [row.fields for row in rows.values() if row.line.startswith(f"zaichik {arrow}")]
+        rows_of_end = [
+            row.fields for row in rows.values() if row.line.startswith(f"zaichik {arrow}")
+        ]
         told = [value for found in rows_of_end for value in found["zaichik.type"]]
         assert told == [str(frame.TYPE) for frame in all_frames(decoder)]
         assert not any("zaichik.malformed" in found for found in rows_of_end)
-    payloads = [value for row in rows.values() for value in row.fields.get("zaichik.batch.payload", [])]
+    payloads = [
+        value for row in rows.values() for value in row.fields.get("zaichik.batch.payload", [])
+    ]
     assert sorted(payloads) == sorted(word.hex() for word in echo.WORDS * 2)
 
 
@@ -393,16 +451,37 @@ def test_the_page_shows_what_tshark_prints_which_is_no_secret(tmp_path):
     connection = capture.connection()
     connection.send("client", encode(Hello(1, client="shop", auth=1, secret="hush, hush")))
     connection.send("broker", WELCOME.data)
-    connection.send("client", encode(Publish(2, "orders", Batch.of([(b"ana", b"two apples"), (b"", b"a pear")]))))
-    connection.send("broker", encode(Published(2, 0, 2, 0, 1)) + encode(Messages(1, 0, 0, Batch.of([(b"", b"x")]))))
+    connection.send(
+        "client",
+        encode(Publish(2, "orders", Batch.of([(b"ana", b"two apples"), (b"", b"a pear")]))),
+    )
+    connection.send(
+        "broker",
+        encode(Published(2, 0, 2, 0, 1)) + encode(Messages(1, 0, 0, Batch.of([(b"", b"x")]))),
+    )
     connection.send("client", encode(Commit(3, 1, 9)))
     refused = "no message at or above offset 2 has been delivered to subscription 1"
-    connection.send("broker", encode(Error(3, ErrorCode.NOT_IN_FLIGHT, Commit.TYPE, "next", 0, refused)))
-    command = ["tshark", "-2", "-r", capture.write(tmp_path / "capture.pcap"), "-X", f"lua_script:{DISSECTOR}"]
-    blocks = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    connection.send(
+        "broker", encode(Error(3, ErrorCode.NOT_IN_FLIGHT, Commit.TYPE, "next", 0, refused))
+    )
+    command = [
+        "tshark",
+        "-2",
+        "-r",
+        capture.write(tmp_path / "capture.pcap"),
+        "-X",
+        f"lua_script:{DISSECTOR}",
+    ]
+    blocks = re.findall(
+        r"^```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
     assert len(blocks) == 2
     for block, options in zip(blocks, ([], ["-O", "zaichik"]), strict=True):
-        told = subprocess.run([*command, "-Y", "zaichik", *options], capture_output=True, text=True, check=True).stdout
-        assert " ".join(block.split()) in " ".join(told.split())  # versions differ in the widths of columns
+        told = subprocess.run(
+            [*command, "-Y", "zaichik", *options], capture_output=True, text=True, check=True
+        ).stdout
+        assert " ".join(block.split()) in " ".join(
+            told.split()
+        )  # versions differ in the widths of columns
     assert "secret: 10 bytes" in told
     assert "hush" not in told

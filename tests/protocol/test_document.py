@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+from offenders import each
 from wire_examples import ALL_FRAMES, ROOT
 
 README = ROOT / "protocol" / "README.md"
@@ -23,13 +24,15 @@ def test_what_is_generated_is_current():
 @pytest.mark.unmeasured
 def test_a_stale_drawing_would_be_noticed(tmp_path):
     stale = tmp_path / "README.md"
-    stale.write_text(README.read_text(encoding="utf-8").replace("length = 33", "length = 34"), encoding="utf-8")
+    stale.write_text(
+        README.read_text(encoding="utf-8").replace("length = 33", "length = 34"), encoding="utf-8"
+    )
     result = cog_check(stale)
     assert result.returncode != 0
     assert "length = 33" in result.stdout
 
 
-@pytest.mark.parametrize("cls", ALL_FRAMES)
+@each("cls", ALL_FRAMES)
 def test_every_frame_has_its_heading(cls):
     number = rf"\((?:{cls.TYPE}|0x{cls.TYPE:02x})\)"
     heading = re.compile(rf"^###? .*\b{cls.__name__} {number}|^## 6 {cls.__name__}s$", re.MULTILINE)

@@ -1,6 +1,7 @@
 import re
 
 import pytest
+from offenders import each
 from wire_examples import ROOT
 
 from zaichik_protocol import EndCode, ErrorCode, GoAwayCode, ProtocolError, Refused
@@ -9,13 +10,18 @@ TEXT = (ROOT / "protocol" / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_text_has_exactly_these_errors():
-    rows = re.findall(r"^\| (\d+) \| `(\w+)` \| (ends|goes on) \| (yes)? ?\| (.+) \|$", TEXT, re.MULTILINE)
+    rows = re.findall(
+        r"^\| (\d+) \| `(\w+)` \| (ends|goes on) \| (yes)? ?\| (.+) \|$", TEXT, re.MULTILINE
+    )
     assert [
-        (int(number), name, fate == "ends", bool(retry), meaning) for number, name, fate, retry, meaning in rows
+        (int(number), name, fate == "ends", bool(retry), meaning)
+        for number, name, fate, retry, meaning in rows
     ] == [(code.value, code.name, code.fatal, code.retryable, code.meaning) for code in ErrorCode]
 
 
-@pytest.mark.parametrize(("frame", "codes"), [("SubscriptionEnded", EndCode), ("GoAway", GoAwayCode)])
+@pytest.mark.parametrize(
+    ("frame", "codes"), [("SubscriptionEnded", EndCode), ("GoAway", GoAwayCode)]
+)
 def test_the_text_has_exactly_these_reasons_to_end(frame, codes):
     rows = re.findall(rf"^\| {frame} \| (\d+) \| `(\w+)` \| (.+) \|$", TEXT, re.MULTILINE)
     assert [(int(number), name, meaning) for number, name, meaning in rows] == [
@@ -23,7 +29,7 @@ def test_the_text_has_exactly_these_reasons_to_end(frame, codes):
     ]
 
 
-@pytest.mark.parametrize("code", ErrorCode)
+@each("code", ErrorCode)
 def test_codes_below_64_and_only_they_end_the_connection(code):
     assert code.fatal == (code.value < 64)
 
@@ -43,7 +49,11 @@ def test_a_code_is_its_number():
 
 def test_a_refusal_says_what_an_error_frame_needs():
     refused = Refused(ErrorCode.INVALID_FIELD, "the topic's name is empty", "topic")
-    assert (refused.code, refused.message, refused.field) == (64, "the topic's name is empty", "topic")
+    assert (refused.code, refused.message, refused.field) == (
+        64,
+        "the topic's name is empty",
+        "topic",
+    )
     assert str(refused) == "the topic's name is empty"
 
 

@@ -1,10 +1,22 @@
 from dataclasses import fields
 
 import pytest
+from offenders import each
 from wire_examples import ALL_FRAMES
 
 import zaichik_protocol
-from zaichik_protocol import EVENTS, REPLIES, REQUESTS, Close, Error, Frame, Hello, Ping, Pong, frames
+from zaichik_protocol import (
+    EVENTS,
+    REPLIES,
+    REQUESTS,
+    Close,
+    Error,
+    Frame,
+    Hello,
+    Ping,
+    Pong,
+    frames,
+)
 
 
 def test_every_frame_class_is_a_request_a_reply_or_an_event():
@@ -33,14 +45,14 @@ def test_events_are_numbered_from_0x40():
     assert [cls.TYPE for cls in EVENTS] == list(range(0x40, 0x40 + len(EVENTS)))
 
 
-@pytest.mark.parametrize("cls", ALL_FRAMES)
+@each("cls", ALL_FRAMES)
 def test_flags_are_single_different_bits(cls):
     bits = list(cls.FLAGS.values())
     assert len(set(bits)) == len(bits)
     assert all(bit.bit_count() == 1 and bit < 256 for bit in bits)
 
 
-@pytest.mark.parametrize("cls", ALL_FRAMES)
+@each("cls", ALL_FRAMES)
 def test_a_flag_is_an_attribute_that_is_off_unless_set(cls):
     defaults = {field.name: field.default for field in fields(cls)}
     assert all(defaults[name] is False for name in cls.FLAGS)
@@ -57,10 +69,12 @@ def test_a_frame_has_nothing_that_is_not_declared():
         Close(1).sequence = 2
 
 
-@pytest.mark.parametrize("cls", ALL_FRAMES)
+@each("cls", ALL_FRAMES)
 def test_a_frame_is_told_in_a_sentence(cls):
     assert cls.__doc__
-    assert not cls.__doc__.startswith(cls.__name__)  # dataclass writes a signature where there is no text
+    assert not cls.__doc__.startswith(
+        cls.__name__
+    )  # dataclass writes a signature where there is no text
 
 
 def test_the_package_offers_every_frame_and_whatever_else_it_lists():

@@ -1,11 +1,10 @@
 from dataclasses import fields
 
 import pytest
-from construct import Struct
-from wire_examples import ALL_FRAMES, GOLDEN, INVALID, VECTORS, any_decoder, by_name, load, unnamed
+from offenders import each
+from wire_examples import ALL_FRAMES, GOLDEN, INVALID, VECTORS, any_decoder, by_name, load
 
-from zaichik_protocol import ErrorCode, encode
-from zaichik_protocol.codec import encode_by_declaration
+from zaichik_protocol import ErrorCode, declaration, encode
 from zaichik_protocol.layout import TEXT
 
 every_golden = pytest.mark.parametrize("golden", GOLDEN, ids=by_name)
@@ -14,7 +13,7 @@ every_golden = pytest.mark.parametrize("golden", GOLDEN, ids=by_name)
 @every_golden
 def test_fields_encode_to_the_golden_bytes(golden):
     assert encode(golden.frame) == golden.data
-    assert encode_by_declaration(golden.frame) == golden.data
+    assert declaration.encode(golden.frame) == golden.data
 
 
 @every_golden
@@ -22,17 +21,20 @@ def test_golden_bytes_decode_to_the_fields(golden):
     decoder = any_decoder()
     decoder.receive_data(golden.data)
     assert decoder.next_frame() == golden.frame
-    assert any_decoder().decode_by_declaration(golden.data) == golden.frame
+    assert declaration.decode(ALL_FRAMES, golden.data) == golden.frame
 
 
-@pytest.mark.parametrize("cls", ALL_FRAMES)
+@each("cls", ALL_FRAMES)
 def test_every_frame_has_a_golden_one(cls):
     assert any(type(golden.frame) is cls for golden in GOLDEN)
 
 
 @pytest.mark.parametrize(("cls", "flag"), [(cls, flag) for cls in ALL_FRAMES for flag in cls.FLAGS])
 def test_every_flag_is_seen_set_and_unset(cls, flag):
-    assert {getattr(golden.frame, flag) for golden in GOLDEN if type(golden.frame) is cls} == {False, True}
+    assert {getattr(golden.frame, flag) for golden in GOLDEN if type(golden.frame) is cls} == {
+        False,
+        True,
+    }
 
 
 def test_golden_frames_tell_every_field():
@@ -55,12 +57,15 @@ def test_invalid_cases_have_the_keys_that_the_text_tells():
         assert all(f"| `{key}` |" in text for key in case)
 
 
-def strings_of(layout: Struct):
-    return [field.name for field in layout.subcons if unnamed(field) is TEXT]
+def strings_of(cls):
+    return [field.name for field in cls.FIELDS if field.kind is TEXT]
 
 
-@pytest.mark.parametrize(("cls", "field"), [(cls, name) for cls in ALL_FRAMES for name in strings_of(cls.BODY)])
+@pytest.mark.parametrize(
+    ("cls", "field"), [(cls, name) for cls in ALL_FRAMES for name in strings_of(cls)]
+)
 def test_every_str_has_a_case_of_bad_utf_8(cls, field):
     assert any(
-        (case.code, case.field, case.data[4:5]) == ("INVALID_FIELD", field, bytes([cls.TYPE])) for case in INVALID
+        (case.code, case.field, case.data[4:5]) == ("INVALID_FIELD", field, bytes([cls.TYPE]))
+        for case in INVALID
     )

@@ -1,11 +1,12 @@
-"""What the tests of the protocol share: the vectors, frames by the million, and bytes that are nearly frames."""
+"""What the tests of the protocol share: the vectors, frames by the million, and bytes that are
+nearly frames.
+"""
 
 import json
 import struct
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
-from construct import Construct, Renamed
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,7 @@ from zaichik_protocol import (
     encode,
     frames,
 )
-from zaichik_protocol.layout import OWNED_U32, OWNED_U64, TEXT
+from zaichik_protocol.layout import TEXT, Integer
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "protocol" / "vectors"
@@ -36,7 +37,7 @@ PROPERTY = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow
 THOROUGH = settings(PROPERTY, max_examples=150)
 
 
-# -- vectors -------------------------------------------------------------------------------------------------
+# -- vectors -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ def load(name):
 def from_json(name, value):
     match name:
         case "batch":
-            return Batch.of([(bytes.fromhex(key), bytes.fromhex(payload)) for key, payload in value])
+            return Batch.of(
+                [(bytes.fromhex(key), bytes.fromhex(payload)) for key, payload in value]
+            )
         case "settings":
             return tuple((setting, number) for setting, number in value)
         case "deltas":
@@ -84,7 +87,9 @@ def from_json(name, value):
 
 def golden_of(case):
     values = {name: from_json(name, value) for name, value in case["fields"].items()}
-    return Golden(case["name"], getattr(frames, case["frame"])(**values), bytes.fromhex(case["hex"]))
+    return Golden(
+        case["name"], getattr(frames, case["frame"])(**values), bytes.fromhex(case["hex"])
+    )
 
 
 GOLDEN = [golden_of(case) for case in load("frames.json")]
@@ -98,7 +103,7 @@ def by_name(case):
     return case.name.replace(" ", "-")
 
 
-# -- reading -------------------------------------------------------------------------------------------------
+# -- reading -------------------------------------------------------------------------------------
 
 
 def any_decoder():
@@ -121,35 +126,28 @@ def outcome(call, *args):
         return error.code, error.field, error.message, error.request_id, error.request_type
 
 
-# -- frames by the million: from the declaration's own types and ranges ---------------------------------------
+# -- frames by the million: from the declaration's own types and ranges --------------------------
 
-batches = st.lists(st.tuples(st.binary(max_size=6), st.binary(max_size=12)), min_size=1, max_size=8).map(Batch.of)
+batches = st.lists(
+    st.tuples(st.binary(max_size=6), st.binary(max_size=12)), min_size=1, max_size=8
+).map(Batch.of)
 texts = st.text(max_size=12)
 
 
-def unnamed(field: Construct) -> Construct:
-    while isinstance(field, Renamed):
-        field = field.subcon
-    return field
-
-
-def integers(letters):
-    bits = 8 * struct.calcsize(letters)
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if letters[-1].islower() else (0, 2**bits - 1)
+def integers(letter):
+    bits = 8 * struct.calcsize("<" + letter)
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if letter == "q" else (0, 2**bits - 1)
     return st.sampled_from([low, high]) | st.integers(low, high)
 
 
 def values_of(field):
-    kind = unnamed(field)
-    if kind is TEXT:
+    if field.kind is TEXT:
         return texts
-    if letters := getattr(kind, "fmtstr", ""):
-        return integers(letters)
-    if kind in (OWNED_U32, OWNED_U64):
-        return integers(kind.thensubcon.fmtstr)
+    if isinstance(field.kind, Integer):
+        return integers(field.kind.letter)
     return {
         "batch": batches,
-        "settings": st.lists(st.tuples(integers("<B"), integers("<Q")), max_size=5).map(tuple),
+        "settings": st.lists(st.tuples(integers("B"), integers("Q")), max_size=5).map(tuple),
         "json": st.binary(max_size=12),
         "key": st.binary(max_size=12),
         "dropped": st.just(b""),
@@ -159,15 +157,10 @@ def values_of(field):
 
 @st.composite
 def frames_of(draw, cls):
-    attributes = {field.name for field in fields(cls)}
-    values = {
-        field.name: draw(values_of(field))
-        for field in cls.BODY.subcons
-        if field.name in attributes and field.name != "magic"
-    }
+    values = {field.name: draw(values_of(field)) for field in cls.FIELDS if field.name != "magic"}
     values |= {name: draw(st.booleans()) for name in cls.FLAGS}
     if cls is Messages and values["holes"]:
-        values["deltas"] = tuple(draw(integers("<I")) for _ in range(values["batch"].count))
+        values["deltas"] = tuple(draw(integers("I")) for _ in range(values["batch"].count))
     if cls is Subscribe and not values["owned"]:
         values |= {"owner": 0, "attempt": 0}
     if cls is Published:
@@ -176,14 +169,14 @@ def frames_of(draw, cls):
             values["stored"] = draw(st.integers(0, 20))
             size = (values["stored"] + values["compacted"] + 7) // 8
             values["dropped"] = draw(st.binary(min_size=size, max_size=size))
-    return cls(id=draw(integers("<I")), **values)
+    return cls(id=draw(integers("I")), **values)
 
 
 def any_frame(classes=ALL_FRAMES):
     return st.sampled_from(classes).flatmap(frames_of)
 
 
-# -- nearly frames -------------------------------------------------------------------------------------------
+# -- nearly frames -------------------------------------------------------------------------------
 
 
 @st.composite

@@ -1,1 +1,1 @@
-"""What a release consists of: its files are built, and each is refused if it isn't what it must be."""
+"""What a release consists of: its files are built, and a wrong one is refused."""

@@ -1,10 +1,11 @@
 """Build the files of a release, and check each where nothing of this clone is.
 
-The files are a source archive, a wheel of pure Python, and a wheel compiled by mypyc for this Python and this platform.
-Both wheels are built out of the source archive. Each file is checked by its names, hashes and metadata; each wheel is
-then installed into an empty virtual environment in a temporary folder, where it must say its version, load the right
-modules, carry a message from one program to another, and run the demo as far as it needs no Spark. What all extras
-need must be installable. Only when all of that has passed are the files moved to dist.
+The files are a source archive, a wheel of pure Python, and a wheel compiled by mypyc for this
+Python and this platform. Both wheels are built out of the source archive. Each file is checked by
+its names, hashes and metadata; each wheel is then installed into an empty virtual environment in a
+temporary folder, where it must say its version, load the right modules, carry a message from one
+program to another, and run the demo as far as it needs no Spark. What all extras need must be
+installable. Only when all of that has passed are the files moved to dist.
 
 It takes ten minutes, and needs a C compiler and a package index.
 """
@@ -20,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.compiled import missing
+from tests.c_compiler import missing
 
 from .archives import differences, sdist_faults, wheel_faults
 from .environment import PIP_SECONDS, Environment, Failed, run
@@ -35,8 +36,8 @@ EXAMPLES = """
 examples:
   make release                                            # all of it, into dist
   .venv/bin/python -m tests.release --pure                # five minutes: without the compiled wheel
-  .venv/bin/python -m tests.release --trial --out try     # with changes in no commit, or no date in the changelog
-  .venv/bin/python -m tests.release --check dist/*        # build nothing; check files that were built
+  .venv/bin/python -m tests.release --trial --out try     # with uncommitted changes, or no date
+  .venv/bin/python -m tests.release --check dist/*        # build nothing; check what was built
 
 exit codes: 0 all is well, 1 a check has failed, 2 wrong options, 130 Ctrl-C
 """
@@ -50,12 +51,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", default=ROOT / "dist", help="where the files go (dist)")
-    parser.add_argument("--pure", action="store_true", help="leave out the compiled wheel, which needs a C compiler")
     parser.add_argument(
-        "--trial", action="store_true", help="also with uncommitted changes, or without a date in the changelog"
+        "--out", type=Path, metavar="DIR", default=ROOT / "dist", help="where the files go (dist)"
     )
-    parser.add_argument("--check", type=Path, metavar="FILE", nargs="+", help="build nothing, and check these files")
+    parser.add_argument(
+        "--pure", action="store_true", help="leave out the compiled wheel, which needs a C compiler"
+    )
+    parser.add_argument(
+        "--trial",
+        action="store_true",
+        help="also with uncommitted changes, or without a date in the changelog",
+    )
+    parser.add_argument(
+        "--check", type=Path, metavar="FILE", nargs="+", help="build nothing, and check these files"
+    )
     return parser.parse_args(arguments)
 
 
@@ -75,22 +84,43 @@ def step(text: str) -> Iterator[None]:
 def refuse(faults: Iterator[str], file: Path) -> None:
     """Raise what is wrong with a file, if anything is."""
     if found := list(faults):
-        raise Failed("\n".join([f"{file.name} is not fit for a release:", *(f"  - {fault}" for fault in found)]))
+        raise Failed(
+            "\n".join(
+                [f"{file.name} is not fit for a release:", *(f"  - {fault}" for fault in found)]
+            )
+        )
 
 
 def check_clone(root: Path, project: Project) -> None:
     """Raise if a release would have what no commit has, or if the changelog is not ready for it."""
-    faults = list(changelog_faults((root / "CHANGELOG.md").read_text(encoding="utf-8"), project.version))
+    faults = list(
+        changelog_faults((root / "CHANGELOG.md").read_text(encoding="utf-8"), project.version)
+    )
     if changed := run("git", "status", "--porcelain", cwd=root, seconds=60).splitlines():
-        faults.append(f"the clone has {len(changed)} changes that are in no commit, as git status says")
+        faults.append(
+            f"the clone has {len(changed)} changes that are in no commit, as git status says"
+        )
     if faults:
-        raise Failed("\n".join([*faults, "To try it all the same: python -m tests.release --trial --out FOLDER"]))
+        raise Failed(
+            "\n".join(
+                [*faults, "To try it all the same: python -m tests.release --trial --out FOLDER"]
+            )
+        )
 
 
 def build(project: Project, folder: Path, *, pure: bool) -> list[Path]:
     """Build the files. Returns their paths: the source archive, and the wheels."""
     with step("building the source archive"):
-        hatchling = (sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", folder / "built")
+        hatchling = (
+            sys.executable,
+            "-m",
+            "hatchling",
+            "build",
+            "--target",
+            "sdist",
+            "--directory",
+            folder / "built",
+        )
         run(*hatchling, cwd=ROOT, seconds=PIP_SECONDS)
         (sdist,) = (folder / "built").glob("*.tar.gz")
         refuse(sdist_faults(sdist, project), sdist)
@@ -107,8 +137,19 @@ def build(project: Project, folder: Path, *, pure: bool) -> list[Path]:
 
 
 def wheel(source: Path, folder: Path, **variables: str) -> Path:
-    """Build a wheel of a folder as `pip install` does, with what the build itself asks for. Returns its path."""
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps")
+    """Build a wheel of a folder as `pip install` does, with what the build itself asks for.
+
+    Returns its path.
+    """
+    pip = (
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+    )
     run(*pip, "--wheel-dir", folder, source, cwd=source, seconds=COMPILE_SECONDS, **variables)
     (path,) = folder.glob("*.whl")
     return path
@@ -145,7 +186,16 @@ def check(file: Path, project: Project, folder: Path) -> None:
 def check_description(files: Sequence[Path]) -> None:
     """The package index would take the files."""
     with step("what the package index would say (twine check --strict)"):
-        run(sys.executable, "-m", "twine", "check", "--strict", *files, cwd=ROOT, seconds=PIP_SECONDS)
+        run(
+            sys.executable,
+            "-m",
+            "twine",
+            "check",
+            "--strict",
+            *files,
+            cwd=ROOT,
+            seconds=PIP_SECONDS,
+        )
 
 
 def deliver(files: Sequence[Path], out: Path, project: Project) -> None:
@@ -174,7 +224,9 @@ def release(options: argparse.Namespace, folder: Path) -> None:
         if not options.trial:
             check_clone(ROOT, project)
         if not options.pure and (needs := ", ".join(missing())):
-            raise Failed(f"the compiled wheel needs {needs}; without it: python -m tests.release --pure")
+            raise Failed(
+                f"the compiled wheel needs {needs}; without it: python -m tests.release --pure"
+            )
         files = build(project, folder, pure=options.pure)
     check_description(files)
     for file in files:

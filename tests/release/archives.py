@@ -1,7 +1,8 @@
-"""What is wrong with a wheel or a source archive, without installing it: one sentence for each fault.
+"""What is wrong with a wheel or a source archive, without installing it: one sentence for each
+fault.
 
-A file that is missing, or that doesn't belong, is found by its name; one that was changed after the build, by the
-wheel's own RECORD.
+A file that is missing, or that doesn't belong, is found by its name; one that was changed after the
+build, by the wheel's own RECORD.
 """
 
 import base64
@@ -29,7 +30,9 @@ def wheel_faults(path: Path, project: Project, *, compiled: bool) -> Iterator[st
         yield from _compared(names - extensions, project.in_wheel())
         yield from _extension_faults(extensions, project, compiled=compiled)
         yield from _record_faults(wheel, f"{project.dist_info}/RECORD")
-        yield from _tag_faults(path, _message(wheel, f"{project.dist_info}/WHEEL"), compiled=compiled)
+        yield from _tag_faults(
+            path, _message(wheel, f"{project.dist_info}/WHEEL"), compiled=compiled
+        )
         yield from metadata_faults(_message(wheel, f"{project.dist_info}/METADATA"), project)
 
 
@@ -46,7 +49,11 @@ def sdist_faults(path: Path, project: Project) -> Iterator[str]:
 
 def metadata_faults(metadata: Message, project: Project) -> Iterator[str]:
     """Yield what the metadata says otherwise than `pyproject.toml`."""
-    promised = {"Name": project.name, "Version": project.version, "Requires-Python": project.requires_python}
+    promised = {
+        "Name": project.name,
+        "Version": project.version,
+        "Requires-Python": project.requires_python,
+    }
     for field, value in promised.items():
         if metadata[field] != value:
             yield f"its metadata says {field}: {metadata[field]}, and pyproject.toml says {value}"
@@ -75,7 +82,9 @@ def _compared(names: set[str], expected: set[str]) -> Iterator[str]:
 
 
 def _extension_faults(extensions: set[str], project: Project, *, compiled: bool) -> Iterator[str]:
-    """A pure wheel has none; a compiled one has a module for each hot file, and one with the code of all."""
+    """A pure wheel has none; a compiled one has a module for each hot file, and one with the code
+    of all.
+    """
     if not compiled:
         if extensions:
             yield f"it is pure Python, but has {_some(extensions)}"
@@ -93,10 +102,14 @@ def _record_faults(wheel: zipfile.ZipFile, record: str) -> Iterator[str]:
     names = set(wheel.namelist())
     if record not in names:
         return  # was missing already
-    rows = {name: digest for name, digest, _ in csv.reader(io.StringIO(wheel.read(record).decode()))}
+    rows = {
+        name: digest for name, digest, _ in csv.reader(io.StringIO(wheel.read(record).decode()))
+    }
     if names != rows.keys():
         yield f"RECORD and the wheel disagree on {_some(names ^ rows.keys())}"
-    if wrong := {name for name in names & rows.keys() - {record} if rows[name] != _digest(wheel.read(name))}:
+    if wrong := {
+        name for name in names & rows.keys() - {record} if rows[name] != _digest(wheel.read(name))
+    }:
         yield f"RECORD has another hash for {_some(wrong)}"
 
 
@@ -122,4 +135,6 @@ def _message(wheel: zipfile.ZipFile, name: str) -> Message:
 
 def _some(names: Collection[str]) -> str:
     shown = sorted(names)[:SHOWN]
-    return (", ".join(shown) or "nothing") + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return (", ".join(shown) or "nothing") + (
+        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    )

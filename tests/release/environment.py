@@ -1,4 +1,6 @@
-"""An empty environment for one file of a release: what runs in it can't borrow anything from the clone."""
+"""An empty environment for one file of a release: what runs in it can't borrow anything from the
+clone.
+"""
 
 import json
 import os
@@ -10,7 +12,12 @@ from pathlib import Path
 PIP_SECONDS = 900  # an extra may take half a gigabyte
 COMMAND_SECONDS = 120
 SHOWN_LINES = 25
-OURS = ("PYTHON", "ZAICHIK_", "VIRTUAL_ENV", "COVERAGE_")  # variables that lead back to a clone, or to a login
+OURS = (
+    "PYTHON",
+    "ZAICHIK_",
+    "VIRTUAL_ENV",
+    "COVERAGE_",
+)  # variables that lead back to a clone, or to a login
 
 
 class Failed(Exception):
@@ -72,18 +79,32 @@ class Environment:
     def resolve(self, *extras: str) -> list[str]:
         """Returns the packages that an installation with extras would bring; installs nothing."""
         report = self.folder / "report.json"
-        self._pip("install", "--dry-run", "--ignore-installed", "--quiet", "--report", str(report), self._named(extras))
+        self._pip(
+            "install",
+            "--dry-run",
+            "--ignore-installed",
+            "--quiet",
+            "--report",
+            str(report),
+            self._named(extras),
+        )
         packages = json.loads(report.read_text(encoding="utf-8"))["install"]
         return sorted(package["metadata"]["name"] for package in packages)
 
     def run(self, program: str, *arguments: str) -> str:
         """Run a program of the environment. Returns its output."""
-        config = {"XDG_CONFIG_HOME": str(self.folder / "config")}  # no login of who makes the release
-        return run(self._bin / program, *arguments, cwd=self.folder, seconds=COMMAND_SECONDS, **config)
+        config = {
+            "XDG_CONFIG_HOME": str(self.folder / "config")
+        }  # no login of who makes the release
+        return run(
+            self._bin / program, *arguments, cwd=self.folder, seconds=COMMAND_SECONDS, **config
+        )
 
     def start(self, program: str, *arguments: str) -> subprocess.Popen[str]:
         """Start a program of the environment."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(OURS)
+        }
         return subprocess.Popen(
             [str(self._bin / program), *arguments],
             cwd=self.folder,
@@ -98,5 +119,12 @@ class Environment:
         return f"{self._file}[{','.join(extras)}]" if extras else str(self._file)
 
     def _pip(self, *arguments: str) -> str:
-        pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", self._bin / "python")
+        pip = (
+            sys.executable,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "--python",
+            self._bin / "python",
+        )
         return run(*pip, *arguments, cwd=self.folder, seconds=PIP_SECONDS)

@@ -1,4 +1,6 @@
-"""What a wheel must do once it is installed: say what it is, be what it says, carry a message, and show the demo."""
+"""What a wheel must do once it is installed: say what it is, be what it says, carry a message, and
+show the demo.
+"""
 
 import json
 import signal
@@ -13,7 +15,8 @@ from .project import Project
 KEY, PAYLOAD = "alice", "two apples"
 WHERE = """
 import importlib, json, sys
-print(json.dumps([sys.prefix, {name: importlib.import_module(name).__file__ for name in sys.argv[1:]}]))
+files = {name: importlib.import_module(name).__file__ for name in sys.argv[1:]}
+print(json.dumps([sys.prefix, files]))
 """
 
 
@@ -33,7 +36,10 @@ def check_modules(environment: Environment, project: Project, *, compiled: bool)
         if not Path(place).is_relative_to(prefix):
             raise Failed(f"{name} was loaded from {place}, which is outside of the environment")
         if place.endswith(EXTENSIONS) != compiled:
-            raise Failed(f"{name} was loaded from {place}, but should be {'compiled' if compiled else 'Python'}")
+            raise Failed(
+                f"{name} was loaded from {place}, but should be "
+                f"{'compiled' if compiled else 'Python'}"
+            )
 
 
 def check_round_trip(environment: Environment) -> None:
@@ -62,7 +68,10 @@ def _broker(environment: Environment) -> Iterator[str]:
         assert broker.stdout is not None
         first = broker.stdout.readline()  # empty, if it has ended
         if not first:
-            raise Failed(f"zaichik serve ended with exit code {broker.wait(COMMAND_SECONDS)} before it served")
+            raise Failed(
+                f"zaichik serve ended with exit code {broker.wait(COMMAND_SECONDS)} before it "
+                "served"
+            )
         yield str(json.loads(first)["port"])
         broker.send_signal(signal.SIGTERM)
         if code := broker.wait(COMMAND_SECONDS):

@@ -1,4 +1,6 @@
-"""What a release must be: read once, from `pyproject.toml` and the repository, and never from what was built."""
+"""What a release must be: read once, from `pyproject.toml` and the repository, and never from what
+was built.
+"""
 
 import subprocess
 import tomllib
@@ -7,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGES = ("zaichik/", "protocol/zaichik_protocol/")
-REFUSED_FRAMES = "protocol/vectors/invalid.json", "zaichik/learn/invalid.json"  # a file from elsewhere in the tree
+REFUSED_FRAMES = (
+    "protocol/vectors/invalid.json",
+    "zaichik/learn/invalid.json",
+)  # a file from elsewhere in the tree
 
 
 @dataclass(frozen=True)
@@ -33,14 +38,20 @@ class Project:
         project = pyproject["project"]
         # New files count as well: that a release has no changes without a commit is another check.
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True, timeout=60)
+        listed = subprocess.run(
+            command, cwd=root, check=True, capture_output=True, text=True, timeout=60
+        )
         return cls(
             name=project["name"],
             version=project["version"],
             requires_python=project["requires-python"],
             extras=frozenset(project["optional-dependencies"]),
-            files=frozenset(path for path in listed.stdout.split("\0") if path and (root / path).exists()),
-            hot=hot_files(root, pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]),
+            files=frozenset(
+                path for path in listed.stdout.split("\0") if path and (root / path).exists()
+            ),
+            hot=hot_files(
+                root, pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
+            ),
         )
 
     @property
@@ -60,7 +71,9 @@ class Project:
         return packaged | {REFUSED_FRAMES[1]} | {f"{self.dist_info}/{name}" for name in about}
 
     def in_sdist(self) -> set[str]:
-        """Returns the names of what the source archive has: the repository, without what only its own machines need."""
+        """Returns the names of what the source archive has: the repository, without what only its
+        own machines need.
+        """
         tracked = {path for path in self.files if not path.startswith(".ci/")}
         return {f"{self.sdist_root}/{path}" for path in tracked | {"PKG-INFO"}}
 
@@ -75,7 +88,15 @@ def installed(path: str) -> str:
 
 
 def hot_files(root: Path, settings: Mapping[str, list[str]]) -> frozenset[str]:
-    """Returns the files that the build hook compiles, read from its settings by a second reader of them."""
-    asked, left = ({str(path.relative_to(root)) for item in settings[key] for path in root.glob(item)}
-                   for key in ("compile", "leave"))  # fmt: skip
-    return frozenset(asked - left)
+    """Returns the files that the build hook compiles, read from its settings by a second reader of
+    them.
+    """
+    found = set()
+    for folder in settings["compile"]:
+        for path in (root / folder).glob("*.py"):
+            if path.suffix != ".py" or path.name == "__init__.py":
+                continue
+            lines = path.read_text(encoding="utf-8").split("\n")
+            if not any(line.startswith("# Not compiled: ") for line in lines):
+                found.add(str(path.relative_to(root)))
+    return frozenset(found)

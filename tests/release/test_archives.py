@@ -1,4 +1,6 @@
-"""A file of a release is refused for each thing that can be wrong with it, and the real wheel for nothing."""
+"""A file of a release is refused for each thing that can be wrong with it, and the real wheel for
+nothing.
+"""
 
 import hashlib
 import io
@@ -15,7 +17,7 @@ from hatch_build_file import CompiledFiles, settings
 
 from release.archives import differences, sdist_faults, wheel_faults
 from release.project import Project, hot_files
-from zaichik.build import is_compiled
+from zaichik.base.build import is_compiled
 
 pytestmark = pytest.mark.unmeasured
 
@@ -25,29 +27,36 @@ PROJECT = Project(
     version="0.1.0",
     requires_python=">=3.11",
     extras=frozenset({"web"}),
-    files=frozenset({"zaichik/ring.py", "protocol/zaichik_protocol/hot.py", "tests/test_ring.py", ".ci/run"}),
-    hot=frozenset({"protocol/zaichik_protocol/hot.py"}),
+    files=frozenset(
+        {"zaichik/ring.py", "protocol/zaichik_protocol/codec.py", "tests/test_ring.py", ".ci/run"}
+    ),
+    hot=frozenset({"protocol/zaichik_protocol/codec.py"}),
 )
 METADATA = (
-    b"Metadata-Version: 2.4\nName: zaichik\nVersion: 0.1.0\nRequires-Python: >=3.11\nProvides-Extra: web\n\nText\n"
+    b"Metadata-Version: 2.4\nName: zaichik\nVersion: 0.1.0\nRequires-Python: "
+    b">=3.11\nProvides-Extra: web\n\nText\n"
 )
 PURE = {
     "zaichik/ring.py": b"ring",
-    "zaichik_protocol/hot.py": b"hot",
+    "zaichik_protocol/codec.py": b"hot",
     "zaichik/learn/invalid.json": b"[]",
     "zaichik-0.1.0.dist-info/METADATA": METADATA,
-    "zaichik-0.1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "zaichik-0.1.0.dist-info/WHEEL": (
+        b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    ),
     "zaichik-0.1.0.dist-info/entry_points.txt": b"[console_scripts]\n",
     "zaichik-0.1.0.dist-info/licenses/LICENSE": b"MIT",
 }
 COMPILED = PURE | {
-    "zaichik_protocol/hot.cpython-311-x86_64-linux-gnu.so": b"ELF",
+    "zaichik_protocol/codec.cpython-311-x86_64-linux-gnu.so": b"ELF",
     "zaichik__mypyc.cpython-311-x86_64-linux-gnu.so": b"ELF",
-    "zaichik-0.1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp311-cp311-linux_x86_64\n",
+    "zaichik-0.1.0.dist-info/WHEEL": (
+        b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp311-cp311-linux_x86_64\n"
+    ),
 }
 SDIST = {
     "zaichik-0.1.0/zaichik/ring.py": b"ring",
-    "zaichik-0.1.0/protocol/zaichik_protocol/hot.py": b"hot",
+    "zaichik-0.1.0/protocol/zaichik_protocol/codec.py": b"hot",
     "zaichik-0.1.0/tests/test_ring.py": b"",
     "zaichik-0.1.0/PKG-INFO": METADATA,
 }
@@ -92,7 +101,9 @@ def test_a_wheel_that_is_what_it_should_be_has_no_faults(faults):
     assert faults(COMPILED, compiled=True) == []
 
 
-@pytest.mark.parametrize("name", [name for name in PURE if not name.endswith(("METADATA", "WHEEL"))])
+@pytest.mark.parametrize(
+    "name", [name for name in PURE if not name.endswith(("METADATA", "WHEEL"))]
+)
 def test_a_missing_file_is_named(name, faults):
     assert faults(without(PURE, name)) == [f"it lacks {name}"]
 
@@ -116,8 +127,8 @@ def test_of_many_names_some_are_shown(faults):
         (False, PURE | {"zaichik/ring.so": b"ELF"}, "it is pure Python, but has zaichik/ring.so"),
         (
             True,
-            without(COMPILED, "zaichik_protocol/hot.cpython-311-x86_64-linux-gnu.so"),
-            "it lacks the extension modules zaichik_protocol.hot",
+            without(COMPILED, "zaichik_protocol/codec.cpython-311-x86_64-linux-gnu.so"),
+            "it lacks the extension modules zaichik_protocol.codec",
         ),
         (
             True,
@@ -149,19 +160,34 @@ def test_a_pure_wheel_with_the_tag_of_a_platform_is_refused_and_the_other_way_ro
         "its name says cp311-cp311-linux_x86_64, and its file WHEEL says py3-none-any",
         "its tag is cp311-cp311-linux_x86_64, but it should be pure Python",
     ]
-    assert faults(COMPILED | {"zaichik-0.1.0.dist-info/WHEEL": PURE["zaichik-0.1.0.dist-info/WHEEL"]}, compiled=True,
-                  tag="py3-none-any") == [
+    assert faults(
+        COMPILED | {"zaichik-0.1.0.dist-info/WHEEL": PURE["zaichik-0.1.0.dist-info/WHEEL"]},
+        compiled=True,
+        tag="py3-none-any",
+    ) == [
         "its tag is py3-none-any, but it should be compiled",
         "its file WHEEL says Root-Is-Purelib: true",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        (b"Version: 0.1.0", b"Version: 0.0.9", "its metadata says Version: 0.0.9, and pyproject.toml says 0.1.0"),
-        (b"Name: zaichik", b"Name: rabbit", "its metadata says Name: rabbit, and pyproject.toml says zaichik"),
-        (b">=3.11", b">=3.12", "its metadata says Requires-Python: >=3.12, and pyproject.toml says >=3.11"),
+        (
+            b"Version: 0.1.0",
+            b"Version: 0.0.9",
+            "its metadata says Version: 0.0.9, and pyproject.toml says 0.1.0",
+        ),
+        (
+            b"Name: zaichik",
+            b"Name: rabbit",
+            "its metadata says Name: rabbit, and pyproject.toml says zaichik",
+        ),
+        (
+            b">=3.11",
+            b">=3.12",
+            "its metadata says Requires-Python: >=3.12, and pyproject.toml says >=3.11",
+        ),
         (b"Provides-Extra: web\n", b"", "its extras are nothing, and pyproject.toml has web"),
         (b"Text\n", b"", "its metadata has no description"),
     ],
@@ -187,7 +213,9 @@ def test_a_source_archive_is_the_repository_without_its_machines(tmp_path):
     lacking = sdist(tmp_path, without(SDIST, "zaichik-0.1.0/tests/test_ring.py"))
     assert list(sdist_faults(lacking, PROJECT)) == ["it lacks zaichik-0.1.0/tests/test_ring.py"]
     more = sdist(tmp_path, SDIST | {"zaichik-0.1.0/.ci/run": b""})
-    assert list(sdist_faults(more, PROJECT)) == ["it has zaichik-0.1.0/.ci/run, which should not be there"]
+    assert list(sdist_faults(more, PROJECT)) == [
+        "it has zaichik-0.1.0/.ci/run, which should not be there"
+    ]
 
 
 def test_a_source_archive_of_another_version_is_refused(tmp_path):
@@ -203,7 +231,9 @@ def test_two_builds_of_a_wheel_must_be_the_same(wheel, tmp_path):
     assert list(differences(one, wheel(PURE | {"zaichik/ring.py": b"rang"}))) == [
         "they have different bytes in zaichik-0.1.0.dist-info/RECORD, zaichik/ring.py"
     ]
-    assert list(differences(one, wheel(PURE | {"a.py": b""}, record_of=PURE))) == ["only one of them has a.py"]
+    assert list(differences(one, wheel(PURE | {"a.py": b""}, record_of=PURE))) == [
+        "only one of them has a.py"
+    ]
 
 
 def test_two_readers_of_the_hooks_settings_find_the_same_hot_files():
@@ -216,7 +246,16 @@ def real(tmp_path_factory):
     if is_compiled() or not (ROOT / ".git").exists():
         pytest.skip("this is no clone: what the repository tracks is not known here")
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(folder),
+    ]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
     (path,) = folder.glob("*.whl")
     return path, Project.read(ROOT)

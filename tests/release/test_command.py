@@ -24,7 +24,11 @@ def clone(tmp_path):
     """A clone without changes, whose changelog has a date."""
     (tmp_path / "CHANGELOG.md").write_text("## [0.2.0] - 2026-12-24\n", encoding="utf-8")
     author = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.org")
-    for words in (["init", "--quiet"], ["add", "--all"], [*author, "commit", "--quiet", "--message", "all"]):
+    for words in (
+        ["init", "--quiet"],
+        ["add", "--all"],
+        [*author, "commit", "--quiet", "--message", "all"],
+    ):
         subprocess.run(["git", *words], cwd=tmp_path, check=True, timeout=60)
     return tmp_path
 
@@ -92,7 +96,9 @@ def test_checking_builds_and_delivers_nothing(steps, tmp_path):
     assert steps("--check", str(wheel)) == (0, ["check_description", "check"])
 
 
-def test_without_a_compiler_only_the_pure_wheel_can_be_asked_for(command, steps, monkeypatch, capsys):
+def test_without_a_compiler_only_the_pure_wheel_can_be_asked_for(
+    command, steps, monkeypatch, capsys
+):
     monkeypatch.setattr(command, "missing", lambda: iter(["the C compiler cc"]))
     assert steps() == (1, ["check_clone"])
     assert "the compiled wheel needs the C compiler cc; without it: " in capsys.readouterr().err
@@ -101,9 +107,16 @@ def test_without_a_compiler_only_the_pure_wheel_can_be_asked_for(command, steps,
 
 def test_delivered_files_take_the_place_of_earlier_ones(command, tmp_path, capsys):
     out, built = tmp_path / "dist", tmp_path / "built"
-    for folder, name in ((out, "zaichik-0.1.0.tar.gz"), (out, "other.txt"), (built, "zaichik-0.2.0.tar.gz")):
+    for folder, name in (
+        (out, "zaichik-0.1.0.tar.gz"),
+        (out, "other.txt"),
+        (built, "zaichik-0.2.0.tar.gz"),
+    ):
         folder.mkdir(exist_ok=True)
         (folder / name).write_bytes(b"x")
     command.deliver([built / "zaichik-0.2.0.tar.gz"], out, PROJECT)
     assert sorted(path.name for path in out.iterdir()) == ["other.txt", "zaichik-0.2.0.tar.gz"]
-    assert "sha256 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881" in capsys.readouterr().out
+    assert (
+        "sha256 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+        in capsys.readouterr().out
+    )

@@ -13,7 +13,14 @@ def test_variables_that_lead_back_to_a_clone_are_not_passed_on(tmp_path, monkeyp
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     monkeypatch.setenv("ZAICHIK_TOKEN", "secret")
     monkeypatch.setenv("KEPT", "1")
-    said = run(sys.executable, "-c", "import os; print(*sorted(os.environ))", cwd=tmp_path, seconds=60, MORE="1")
+    said = run(
+        sys.executable,
+        "-c",
+        "import os; print(*sorted(os.environ))",
+        cwd=tmp_path,
+        seconds=60,
+        MORE="1",
+    )
     names = set(said.split())
     assert {"KEPT", "MORE"} <= names
     assert names.isdisjoint({"PYTHONPATH", "ZAICHIK_TOKEN"})

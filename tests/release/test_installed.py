@@ -1,4 +1,7 @@
-"""An installation that says or is something else than it should is refused. Real ones are what `make release` makes."""
+"""An installation that says or is something else than it should is refused.
+
+Real ones are what `make release` makes.
+"""
 
 import json
 from types import SimpleNamespace
@@ -10,11 +13,15 @@ from release.installed import check_demo, check_modules, check_round_trip, check
 
 pytestmark = pytest.mark.unmeasured
 
-PROJECT = SimpleNamespace(name="zaichik", version="0.2.0", hot_modules=lambda: ["zaichik_protocol.hot"])
+PROJECT = SimpleNamespace(
+    name="zaichik", version="0.2.0", hot_modules=lambda: ["zaichik_protocol.codec"]
+)
 
 
 class Fake:
-    """An environment whose programs say what they are told to; the first word that is known decides."""
+    """An environment whose programs say what they are told to; the first word that is known
+    decides.
+    """
 
     def __init__(self, **answers):
         self.answers = answers
@@ -25,7 +32,11 @@ class Fake:
 
     def start(self, *_):
         stdout = SimpleNamespace(readline=lambda: self.answers.get("served", '{"port": 8889}\n'))
-        ended = {"wait": lambda _: self.exit_code, "communicate": lambda: None, "kill": lambda: None}
+        ended = {
+            "wait": lambda _: self.exit_code,
+            "communicate": lambda: None,
+            "kill": lambda: None,
+        }
         return SimpleNamespace(stdout=stdout, send_signal=lambda _: None, **ended)
 
 
@@ -40,17 +51,25 @@ def test_another_version_or_build_than_it_should_be_is_refused():
     ("place", "compiled", "told"),
     [
         ("/env/lib/hot.py", True, "should be compiled"),
-        ("/env/lib/hot.so", False, "should be Python"),
+        ("/env/lib/codec.so", False, "should be Python"),
         ("/clone/hot.py", False, "outside of the environment"),
     ],
 )
 def test_modules_from_elsewhere_or_of_another_build_are_refused(place, compiled, told):
     with pytest.raises(Failed, match=told):
-        check_modules(Fake(python=json.dumps(["/env", {"zaichik_protocol.hot": place}])), PROJECT, compiled=compiled)
+        check_modules(
+            Fake(python=json.dumps(["/env", {"zaichik_protocol.codec": place}])),
+            PROJECT,
+            compiled=compiled,
+        )
 
 
 def test_modules_of_the_right_build_are_accepted():
-    check_modules(Fake(python='["/env", {"zaichik_protocol.hot": "/env/lib/hot.so"}]'), PROJECT, compiled=True)
+    check_modules(
+        Fake(python='["/env", {"zaichik_protocol.codec": "/env/lib/codec.so"}]'),
+        PROJECT,
+        compiled=True,
+    )
 
 
 MESSAGE = {"key": "alice", "payload": "two apples"}

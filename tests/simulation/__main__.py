@@ -1,6 +1,7 @@
 """Let the broker live through many simulated worlds, and tell which of them shows a fault.
 
-Everything in a world follows from its seed: the same seed shows the same fault, line by line, as often as you like.
+Everything in a world follows from its seed: the same seed shows the same fault, line by line, as
+often as you like.
 """
 
 import argparse
@@ -17,7 +18,7 @@ EXAMPLES = """
 examples:
   python -m tests.simulation                          # seeds 0 to 99
   python -m tests.simulation --seeds 5000 --from 1000
-  python -m tests.simulation --seed 22                # one of them: is there a fault, and what came before it?
+  python -m tests.simulation --seed 22                # one of them: a fault, and what came before?
   python -m tests.simulation --seed 22 --trace        # all that happens in it
   python -m tests.simulation --seed 22 --record life  # and then: zaichik replay life --step
 
@@ -33,8 +34,17 @@ def parse(arguments):
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seeds", type=int, default=100, metavar="N", help="how many (default 100)")
-    parser.add_argument("--from", type=int, default=0, metavar="N", dest="first", help="the first of them (default 0)")
+    parser.add_argument(
+        "--seeds", type=int, default=100, metavar="N", help="how many (default 100)"
+    )
+    parser.add_argument(
+        "--from",
+        type=int,
+        default=0,
+        metavar="N",
+        dest="first",
+        help="the first of them (default 0)",
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="only this one")
     parser.add_argument("--trace", action="store_true", help="print all that happens; with --seed")
     parser.add_argument(
@@ -54,7 +64,9 @@ def parse(arguments):
 
 
 def _undisturbed(run, seed):
-    """Live in one world to its end; a Ctrl-C waits for that, inside it could end anywhere, in the scheduler too."""
+    """Live in one world to its end; a Ctrl-C waits for that, inside it could end anywhere, in the
+    scheduler too.
+    """
     stops = []
 
     def stop(*_):
@@ -123,10 +135,16 @@ def search(run, seeds):
         passed = time.perf_counter() - started
         if is_terminal and (passed - shown > SHOWN_SECONDS or count == len(seeds)):
             shown = passed
-            print(f"\r\033[K{count} of {len(seeds)} worlds, no fault", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r\033[K{count} of {len(seeds)} worlds, no fault",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
     print("\n" if is_terminal else "", end="", file=sys.stderr)
     print(
-        f"seeds {seeds[0]} to {seeds[-1]}: no fault in {len(seeds)} worlds, {simulated:,.0f} simulated seconds and "
+        f"seeds {seeds[0]} to {seeds[-1]}: no fault in {len(seeds)} worlds, {simulated:,.0f} "
+        "simulated seconds and "
         f"{messages:,} deliveries. It took {passed:.1f} s: {len(seeds) / passed:.1f} worlds and "
         f"{simulated / passed:,.0f} simulated seconds a second."
     )
@@ -141,7 +159,9 @@ def main(arguments=None):
 
         if options.record:
             with Recordings(options.record) as recordings:
-                is_faulty = show(partial(run, record=recordings.begin), options.seed, is_traced=options.trace)
+                is_faulty = show(
+                    partial(run, record=recordings.begin), options.seed, is_traced=options.trace
+                )
             print(f"recorded: {', '.join(map(str, recordings.paths))}")
             return int(is_faulty)
         if options.trace:

@@ -1,6 +1,7 @@
 """A client that speaks raw frames: requests out, replies and events in, nothing decided.
 
-It shares no code with `zaichik.client`, so a mistake that client and broker have in common would still be seen.
+It shares no code with `zaichik.client`, so a mistake that client and broker have in common would
+still be seen.
 """
 
 from collections import deque
@@ -10,7 +11,7 @@ import anyio
 import trio
 
 from zaichik.net.background import BackgroundTasks
-from zaichik_protocol import EVENTS, Batch, Close, Hello, Publish, encode
+from zaichik_protocol import EVENTS, TABLES, Batch, Close, Hello, Publish, encode
 
 from .connection_ledger import ConnectionLedger
 from .encrypted import encrypted
@@ -49,7 +50,7 @@ class Client:
         self._sending = trio.Lock()
         self._reads_at = 0.0
 
-    # -- asking ----------------------------------------------------------------------------------------------
+    # -- asking ----------------------------------------------------------------------------------
 
     async def send(self, kind, *fields, expects=(), batch=None, silent=False, **more):
         """Send a request; its number, which is 0 if no answer is wanted."""
@@ -63,7 +64,9 @@ class Client:
     async def send_together(self, kind, arguments):
         """Send requests of one kind in one piece; their numbers."""
         async with self._sending:
-            requests = [kind(self._ids + at, *fields) for at, fields in enumerate(arguments, start=1)]
+            requests = [
+                kind(self._ids + at, *fields) for at, fields in enumerate(arguments, start=1)
+            ]
             self._ids += len(requests)
             for request in requests:
                 self.book.ask(request)
@@ -88,11 +91,13 @@ class Client:
                     raise Lost(self.book.told)
                 await self._news.wait()
             return self._replies.pop(request_id)
-        raise Anomaly("P5", f"{self.book.name} waits for the answer to {request_id} for {PATIENCE} s")
+        raise Anomaly(
+            "P5", f"{self.book.name} waits for the answer to {request_id} for {PATIENCE} s"
+        )
 
     async def hello(self, features=0):
         """Returns the Welcome."""
-        return await self.ask(Hello, features=features, client=self.book.name)
+        return await self.ask(Hello, features=features | TABLES, client=self.book.name)
 
     async def publish(self, topic, messages, *, batch=None, **more):
         """Send a batch, or one that was sent before; the request's number."""
@@ -104,7 +109,7 @@ class Client:
         """Leave in order."""
         await self.ask(Close)
 
-    # -- listening -------------------------------------------------------------------------------------------
+    # -- listening -------------------------------------------------------------------------------
 
     async def listen(self):
         """Hear all that comes, until there is nothing more."""
@@ -127,7 +132,9 @@ class Client:
                 if self.pause:
                     await trio.sleep(self.pause)
         except GONE as error:
-            self.world.trace.add(self.world.time(), self.book.name, "hears no more:", type(error).__name__)
+            self.world.trace.add(
+                self.world.time(), self.book.name, "hears no more:", type(error).__name__
+            )
             self._is_lost = True
             self._wake()
             if isinstance(error, anyio.EndOfStream):

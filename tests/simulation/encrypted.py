@@ -1,7 +1,9 @@
-"""TLS in a world: what the broker says is read before it is encrypted, and what clients hear after it was decrypted.
+"""TLS in a world: what the broker says is read before it is encrypted, and what clients hear after
+it was decrypted.
 
-Nobody is asked who it is, and no failure is charged to anybody: this is about the streams. The certificate has an RSA
-key, because signatures by the other kind vary in length, and then a seed would not be one history.
+Nobody is asked who it is, and no failure is charged to anybody: this is about the streams. The
+certificate has an RSA key, because signatures by the other kind vary in length, and then a seed
+would not be one history.
 """
 
 import functools
@@ -15,10 +17,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from zaichik.access.contexts import client_tls, server_tls
-from zaichik.broker.rights import ANYBODY
+from zaichik.core.rights import ANYBODY
 from zaichik.net.tls import TlsStream
 from zaichik.net.tls_handshake import handshake
+from zaichik.net.tls_settings import client_tls, server_tls
 
 HOST, PATIENCE = "broker", 90  # simulated seconds for a handshake, as for any answer
 
@@ -62,18 +64,21 @@ class Gate:
     def __init__(self):
         self.counters = Counter()
 
-    def turns_away(self, peer):
-        return False
+    def arrive(self, place, most):
+        pass
 
-    async def secure(self, stream, peer):
+    def depart(self, place):
+        pass
+
+    async def secure(self, stream, place):
         on_said, stream._on_said = stream._on_said, None
         secured = await handshake(stream, ends()[0].context)
         return Overheard(stream, secured.engine, on_said)
 
-    def left(self, peer):
+    def left(self, place):
         pass
 
-    async def login(self, hello, stream, peer):
+    async def login(self, hello, stream, place):
         return ANYBODY
 
     def recheck(self, now_us):

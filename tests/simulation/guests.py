@@ -1,4 +1,4 @@
-"""Clients that are odd and do nothing wrong: each must be served to its end, whoever else is there."""
+"""Clients that are odd and do nothing wrong: each must be served to its end."""
 
 from contextlib import suppress
 from functools import partial
@@ -63,13 +63,19 @@ async def clumsy(world, name, random):
         for code, kind, *fields in wishes:
             reply = await client.ask(kind, *fields, expects={code})
             if getattr(reply, "code", None) != code:
-                raise Anomaly("ERR", f"{name}: {kind.__name__} should fail with {code.name}, and the answer is {reply}")
+                raise Anomaly(
+                    "ERR",
+                    f"{name}: {kind.__name__} should fail with {code.name}, and the answer is "
+                    f"{reply}",
+                )
             await trio.sleep(random.choice([0, 1]))
         await client.close()
 
 
 async def echo(world, name, random):
-    """Publishes much to what it reads and reads nothing meanwhile: neither side may wait for the other for ever."""
+    """Publishes much to what it reads and reads nothing meanwhile: neither side may wait for the
+    other for ever.
+    """
     topic = random.choice(list(world.topics))
     async with connected(world, name, random, world.weather(random)) as client:
         await client.hello()
@@ -86,7 +92,9 @@ async def echo(world, name, random):
 
 
 async def rival(world, name, random):
-    """Takes over its own name from another connection, which is told, and goes on where that one stood."""
+    """Takes over its own name from another connection, which is told, and goes on where that one
+    stood.
+    """
     topic, weather = random.choice(list(world.topics)), world.weather(random)
     async with connected(world, f"{name}.1", random, weather) as first:
         await first.hello()
@@ -96,7 +104,9 @@ async def rival(world, name, random):
             await second.hello()
             new = await second.ask(Subscribe, topic, name, Start.LATEST, credit=20)
             if not new.resumed or new.start != old.start:
-                raise Anomaly("P2", f"{name} has not committed {old.start}, and goes on at {new.start}")
+                raise Anomaly(
+                    "P2", f"{name} has not committed {old.start}, and goes on at {new.start}"
+                )
             with trio.move_on_after(PATIENCE):
                 while not any(isinstance(event, SubscriptionEnded) for event in first.events):
                     first.events.clear()
@@ -125,10 +135,14 @@ async def metronome(world, name, random):
     async with connected(world, name, random) as client:
         await client.hello()
         for serial in range(6):
-            number = await client.publish("keys", [(name.encode(), b"%s/%d " % (name.encode(), serial))])
+            number = await client.publish(
+                "keys", [(name.encode(), b"%s/%d " % (name.encode(), serial))]
+            )
             reply = await client.answer(number)
             if reply.stored != (serial + 1) % 2:
-                raise Anomaly("COM-2", f"{name}: {reply.stored} stored, {serial / 2} windows after the first")
+                raise Anomaly(
+                    "COM-2", f"{name}: {reply.stored} stored, {serial / 2} windows after the first"
+                )
             await trio.sleep(window_ms / 2 * MS)
         await client.close()
 
@@ -150,18 +164,25 @@ async def hasty(world, name, random):
     async with connected(world, name, random, world.weather(random)) as client:
         await client.hello()
         for _ in range(random.randint(1, 5)):
-            for number in await client.send_together(Ping, [(value,) for value in range(random.choice([20, 100]))]):
+            for number in await client.send_together(
+                Ping, [(value,) for value in range(random.choice([20, 100]))]
+            ):
                 await client.answer(number)
             await trio.sleep(random.choice([0, 1, 10]))
         await client.close()
 
 
 async def dozer(world, name, random):
-    """Asks for all there is, again and again, and begins to read it some seconds later: never too late (LAG-3)."""
+    """Asks for all there is, again and again, and begins to read it some seconds later: never too
+    late (LAG-3).
+    """
     async with connected(world, name, random, world.weather(random)) as client:
         await client.hello()
         while not world.is_published:
-            replies = [await client.ask(Subscribe, topic, "", Start.EARLIEST, credit=1000) for topic in MUCH * 3]
+            replies = [
+                await client.ask(Subscribe, topic, "", Start.EARLIEST, credit=1000)
+                for topic in MUCH * 3
+            ]
             seconds = random.choice([1, 3, 8])
             client.stop_reading(seconds)
             await trio.sleep(seconds)

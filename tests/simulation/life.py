@@ -1,17 +1,18 @@
-"""One life of the broker, from its start to its end: a stop, which it can prepare for, or a power cut, which it cannot.
+"""One life of the broker, from its start to its end: a stop, which it can prepare for, or a power
+cut, which it cannot.
 
-A world without a machine has one life. Otherwise there are several, one after the other, each with a boot of its own;
-what one leaves to the next is what is on the disk.
+A world without a machine has one life. Otherwise there are several, one after the other, each with
+a boot of its own; what one leaves to the next is what is on the disk.
 """
 
 import trio
 
-from zaichik.broker.broker import Broker
-from zaichik.flight.recorder import RecordedBroker
-from zaichik.log import restoring
-from zaichik.serving.gate import OPEN
-from zaichik.serving.server import Server
-from zaichik.sharing.scheduler import Scheduler
+from zaichik.apps.flight.recorder import RecordedBroker
+from zaichik.core.broker import Broker
+from zaichik.core.sharing.scheduler import Scheduler
+from zaichik.server.gate import OPEN
+from zaichik.server.server import Server
+from zaichik.storage import restoring
 
 from .encrypted import Gate
 from .network import SimulatedListener
@@ -19,12 +20,16 @@ from .trace import Anomaly
 from .turn_ledger import TurnLedger
 
 READING_US = 70  # so that a slice is a few turns
-RESIDENT = 40_000_000  # bytes, says the broker: the memory of this process depends on what it did before
+RESIDENT = (
+    40_000_000  # bytes, says the broker: the memory of this process depends on what it did before
+)
 MICROSECONDS = 1_000_000
 
 
 class Stopwatch:
-    """The scheduler's time: trio's, and a little more whenever it is read, so that turns cost something."""
+    """The scheduler's time: trio's, and a little more whenever it is read, so that turns cost
+    something.
+    """
 
     def __init__(self):
         self._read = 0
@@ -58,11 +63,16 @@ class Life:
         self.boot = boot
         self.listener = SimulatedListener(before)
         self.broker = self._new_broker(world.settings, world.clock, Scheduler(Stopwatch()), store)
-        self.broker.boot, self.broker.name = boot, "simulated"  # what differs from run to run and version to version
+        self.broker.boot, self.broker.name = (
+            boot,
+            "simulated",
+        )  # what differs from run to run and version to version
         self.broker.resident = lambda: RESIDENT
         if world.record is not None:
             self.broker.begin(world.record(boot))
-        self.server = Server(self.broker, self.listener, store, Gate() if world.is_encrypted else OPEN)
+        self.server = Server(
+            self.broker, self.listener, store, Gate() if world.is_encrypted else OPEN
+        )
         self.turns = TurnLedger(world, self.broker.scheduler)
         self.reasons = {}
         self.is_open = self.is_stopping = self.is_dead = False

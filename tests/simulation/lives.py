@@ -1,4 +1,6 @@
-"""When the lives of a broker begin and end: that is all there is to a world's history, seen from the machine."""
+"""When the lives of a broker begin and end: that is all there is to a world's history, seen from
+the machine.
+"""
 
 import math
 
@@ -36,7 +38,10 @@ class Lives:
         self._has_ended = trio.Event()
 
     async def begin(self):
-        """Begin a life. Topics in memory have to be made again before anybody else comes, or they are other ones."""
+        """Begin a life.
+
+        Topics in memory have to be made again before anybody else comes, or they are other ones.
+        """
         world = self._world
         await world.begin_life()
         self._tasks.start_soon(world.life.run)
@@ -70,7 +75,9 @@ class Lives:
         self._tell_to_stop()
         seconds = world.settings.drain_timeout + DRAIN
         if world.machine:
-            world.machine.slow = min(world.machine.slow, 0.5)  # it answers a broker that stops in time (DUR-6)
+            world.machine.slow = min(
+                world.machine.slow, 0.5
+            )  # it answers a broker that stops in time (DUR-6)
             seconds += LAST_WRITES
         with trio.move_on_after(seconds):
             await life.stopped.wait()
@@ -145,7 +152,9 @@ class Lives:
                 await self._lose_power()
 
     async def calm_down(self):
-        """Have no trouble any more, after one last restart: what was published has to be there after it."""
+        """Have no trouble any more, after one last restart: what was published has to be there
+        after it.
+        """
         self._may_end.set()
         await self._has_ended.wait()
         await self._random.choice([self._lose_power, self._restart])()

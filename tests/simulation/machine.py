@@ -1,10 +1,11 @@
-"""The machine that the broker runs on, as far as it can fail: a disk, threads that use it, and power.
+"""The machine that the broker runs on, as far as it can fail: a disk, threads that use it, and
+power.
 
-The broker's own threads are replaced: whatever it wants done by a thread is done by a `Worker`. Nothing else of its
-store is changed.
+The broker's own threads are replaced: whatever it wants done by a thread is done by a `Worker`.
+Nothing else of its store is changed.
 
-A machine may be in trouble: its disk is full, or slow. What is promised for "within a second or two" counts from when
-it is out of trouble again.
+A machine may be in trouble: its disk is full, or slow. What is promised for "within a second or
+two" counts from when it is out of trouble again.
 """
 
 import math
@@ -17,7 +18,8 @@ import trio
 from anyio import to_thread
 from sim_disk import Crash, SimDisk, full
 
-from zaichik.log.store import Store
+from zaichik.server import disk_threads
+from zaichik.storage.store import Store
 
 from .worker import Worker, under_way
 
@@ -27,7 +29,8 @@ DISKS = [  # seconds that a call takes
     (0.001, 0.004, 0.03),
 ]
 WRITTEN_WITHIN = 2  # simulated seconds, after which a position must be on the disk (DUR-5)
-# Between two of them, and when something was done and its thread has not said so yet, the power may be cut.
+# Between two of them, and when something was done and its thread has not said so yet, the power may
+# be cut.
 CHANGES = {"write", "replace", "remove", "rename", "done"}
 
 
@@ -61,14 +64,17 @@ class Machine:
         disk.under_way = under_way
         disk.random = self._random
 
-    # -- threads -----------------------------------------------------------------------------------------------
+    # -- threads ---------------------------------------------------------------------------------
 
     @contextmanager
     def has_all_threads(self):
-        """As long as the block lasts, what is to be done in a thread is done by a worker of this machine."""
+        """As long as the block lasts, what is to be done in a thread is done by a worker of this
+        machine.
+        """
         salts = self._world.random("salts")
         with (
             patch.object(to_thread, "run_sync", self._run),
+            patch.object(disk_threads, "DiskThread", partial(SimulatedThread, self._run)),
             patch("secrets.randbits", salts.getrandbits),
         ):
             yield
@@ -78,16 +84,19 @@ class Machine:
         self._workers.append(worker)
         try:
             await trio.lowlevel.checkpoint()
-            self._go_on(worker)
+            await self._go_on(worker)
             while worker.call:
-                self._go_on(worker, await self._take_time(*worker.call))
+                await self._go_on(worker, await self._take_time(*worker.call))
             await self._take_time("done", "")
             return worker.result()
         finally:
             worker.kill()
             self._workers.remove(worker)
 
-    def _go_on(self, worker, fault=None):
+    async def _go_on(self, worker, fault=None):
+        # It was due to go on when the power was cut. Whoever waits for it ends with the broker.
+        if worker.is_killed:
+            await trio.sleep_forever()
         worker.go_on(fault)
         if worker.found:
             self._world.fail(worker.found)
@@ -109,13 +118,15 @@ class Machine:
             world.trace.add(world.time(), "the disk", method, path, error or "")
         return error
 
-    # -- trouble -----------------------------------------------------------------------------------------------
+    # -- trouble ---------------------------------------------------------------------------------
 
     @contextmanager
     def in_trouble(self, *, slow=0, is_full=False):
         """As long as the block lasts, the disk is like that."""
         now = self._world.time()
-        if now - self._trouble_until > WRITTEN_WITHIN:  # else it goes on: what was to be written may not be yet
+        if (
+            now - self._trouble_until > WRITTEN_WITHIN
+        ):  # else it goes on: what was to be written may not be yet
             self._trouble_from = now
         self._trouble_until = math.inf
         self.slow, self.is_full = slow, is_full
@@ -126,13 +137,17 @@ class Machine:
             self._trouble_until = self._world.time()
 
     def written(self):
-        """When a position had to be committed to be on the disk for certain by now; simulated seconds."""
+        """When a position had to be committed to be on the disk for certain by now; simulated
+        seconds.
+        """
         now = self._world.time()
         is_well = now - self._trouble_until > WRITTEN_WITHIN
         return (now if is_well else min(now, self._trouble_from)) - WRITTEN_WITHIN
 
     async def at_work(self, seconds, *, is_to_fail=False):
-        """Wait for the middle of a change of the disk, or for so long; if it is to fail, that change has no end."""
+        """Wait for the middle of a change of the disk, or for so long; if it is to fail, that
+        change has no end.
+        """
         random = self._random
         self._calls, self._counted = random.randint(1, 5), random.choice([CHANGES, {"write"}])
         self._is_time, self._is_to_fail = trio.Event(), is_to_fail
@@ -146,7 +161,7 @@ class Machine:
             worker.kill()
 
     async def start(self):
-        """Returns the store that a broker finds; the power may be cut meanwhile, again and again."""
+        """Returns the store that a broker finds; the power may be cut meanwhile, repeatedly."""
         while True:
             self._insert(self.disk.copy())
             if self._random.random() < 0.3:
@@ -155,7 +170,9 @@ class Machine:
             try:
                 return await to_thread.run_sync(partial(Store, self.disk, clock=self._world.time))
             except Crash:
-                self._world.trace.add(self._world.time(), "the machine", "loses power while the broker starts")
+                self._world.trace.add(
+                    self._world.time(), "the machine", "loses power while the broker starts"
+                )
             finally:
                 self.disk.fault = lambda _: None
 
@@ -164,7 +181,43 @@ class Machine:
         files, content = self.disk.content, 0
         for path in sorted(files):
             content = crc32(files[path], crc32(path.encode(), content))
-        self._world.trace.add(self._world.time(), "the disk", "has", len(files), f"files, crc {content:08x}")
+        self._world.trace.add(
+            self._world.time(), "the disk", "has", len(files), f"files, crc {content:08x}"
+        )
+
+
+class SimulatedThread:
+    """Stands for a `DiskThread`: it has its jobs done by workers, and ends at once.
+
+    Args:
+        run: calls a function in a worker.
+        name: the thread's.
+        has_done: called with each job that is done.
+    """
+
+    def __init__(self, run, name, has_done):
+        self._run, self._has_done = run, has_done
+        self._scope = trio.CancelScope()
+
+    def start(self):
+        pass  # each job has a worker of its own
+
+    def begin(self, job):
+        self._scope = trio.CancelScope()
+        trio.lowlevel.spawn_system_task(self._do, job, self._scope)
+
+    def end(self):
+        self._scope.cancel()
+
+    async def _do(self, job, scope):
+        with scope:
+            try:
+                job.then = await self._run(job.work)
+            except trio.Cancelled:
+                raise  # its end
+            except BaseException as error:
+                job.error = error
+            self._has_done(job)
 
 
 def _crash_at(wanted, number):

@@ -1,11 +1,14 @@
-"""A network in memory: sockets that offer the broker what `zaichik.net.socket_stream.SocketStream` does.
+"""A network in memory: sockets that offer the broker what `zaichik.net.socket_stream.SocketStream`
+does.
 
-A connection is two pipes, one for each direction. A pipe holds bytes that were sent and not received yet: no more than
-its buffer, in pieces that arrive when the weather lets them, in order. That is all TCP promises, and so it is all that
-anybody may count on: what was sent in one piece comes in many or the other way round, late, or not at all.
+A connection is two pipes, one for each direction. A pipe holds bytes that were sent and not
+received yet: no more than its buffer, in pieces that arrive when the weather lets them, in order.
+That is all TCP promises, and so it is all that anybody may count on: what was sent in one piece
+comes in many or the other way round, late, or not at all.
 
-Time is that of trio's clock; delays are whole milliseconds, so that things also happen at the same moment and at
-the very edge of a duration. Nothing here has a task of its own: who receives waits until the next piece is due.
+Time is that of trio's clock; delays are whole milliseconds, so that things also happen at the same
+moment and at the very edge of a duration. Nothing here has a task of its own: who receives waits
+until the next piece is due.
 """
 
 import math
@@ -95,7 +98,12 @@ class Pipe:
         """What has arrived, some or all of it; b"" if nothing has."""
         now = trio.current_time()
         taken = bytearray()
-        while self._pieces and self._pieces[0][0] <= now and len(taken) < max_bytes and not self.is_stuck:
+        while (
+            self._pieces
+            and self._pieces[0][0] <= now
+            and len(taken) < max_bytes
+            and not self.is_stuck
+        ):
             at, data = self._pieces.popleft()
             room = max_bytes - len(taken)
             taken += data[:room]
@@ -113,7 +121,7 @@ class Pipe:
         return self.is_ended and not self._pieces and not self.is_stuck
 
     async def wait(self, *, until_due):
-        """Wait for a change, or until the next piece arrives; at least let others have their turn."""
+        """Wait for a change, or until the next piece arrives; at least let other tasks run."""
         due = self._pieces[0][0] if until_due and self._pieces and not self.is_stuck else math.inf
         if due <= trio.current_time() or self.is_at_end or self.is_broken:
             await trio.lowlevel.checkpoint()
@@ -130,8 +138,8 @@ class SimulatedSocket(ByteStream):
     Args:
         incoming, outgoing: its two pipes.
         number: of the connection; its port, as far as anybody asks.
-        on_said: called with the pieces of a `send_pieces_nowait`, at the time of the call; not with those again that
-            an earlier one has left.
+        on_said: called with the pieces of a `send_pieces_nowait`, at the time of the call; not with
+            those again that an earlier one has left.
         peer: the address of the other end.
     """
 
@@ -144,6 +152,7 @@ class SimulatedSocket(ByteStream):
         self._left = None  # what the last `send_pieces_nowait` has given back
         self._is_closed = False
         self.is_drained = True
+        self.unacknowledged_bytes = None  # as where the system does not tell
 
     def _check(self, pipe):
         if self._is_closed:
@@ -152,7 +161,9 @@ class SimulatedSocket(ByteStream):
             raise anyio.BrokenResourceError("cut")
 
     async def receive(self, max_bytes=RECEIVE_BYTES):
-        await self._incoming.wait(until_due=True)  # before anything is taken: so nothing is lost if it is cancelled
+        await self._incoming.wait(
+            until_due=True
+        )  # before anything is taken: so nothing is lost if it is cancelled
         while True:
             self._check(self._incoming)
             if data := self._incoming.take(max_bytes):
@@ -202,7 +213,11 @@ class SimulatedSocket(ByteStream):
 
     async def wait_writable(self):
         await trio.lowlevel.checkpoint()
-        while not self._is_closed and not self._outgoing.is_broken and self._outgoing.held >= self.buffer:
+        while (
+            not self._is_closed
+            and not self._outgoing.is_broken
+            and self._outgoing.held >= self.buffer
+        ):
             await self._outgoing.wait(until_due=False)
         self._check(self._outgoing)
 

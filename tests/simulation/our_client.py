@@ -1,11 +1,11 @@
 """Programs that use our own client: they must not notice that its connections are cut all the time.
 
-What the client tells them is held against the ledgers: no message twice, none lost in silence, no batch stored twice,
-every result the one that the broker gave. The broker's own words are judged on their way, as for everybody; see
-`overheard`.
+What the client tells them is held against the ledgers: no message twice, none lost in silence, no
+batch stored twice, every result the one that the broker gave. The broker's own words are judged on
+their way, as for everybody; see `overheard`.
 
-Each has one topic, and so one subscription at a time: a client commits for several in the order of a set, which is
-another one in every process.
+Each has one topic, and so one subscription at a time: a client commits for several in the order of
+a set, which is another one in every process.
 """
 
 from itertools import count
@@ -35,7 +35,9 @@ class _Program:
         self._topic = topic
 
     async def run(self):
-        """Do what it came for, with one client after the other; only the first connection of each may fail."""
+        """Do what it came for, with one client after the other; only the first connection of each
+        may fail.
+        """
         while not self.is_done and not self.world.is_stopping:
             try:
                 async with zaichik.connect(self.name, 1, name=self.name) as client:
@@ -51,7 +53,9 @@ class _Program:
 
     @property
     def topic(self):
-        """The ledger of its topic; a topic in memory is another one after a restart, with another ledger."""
+        """The ledger of its topic; a topic in memory is another one after a restart, with another
+        ledger.
+        """
         return self.world.topics[self._topic]
 
     def _check_lost(self, client):
@@ -62,7 +66,11 @@ class _Program:
 
     def _may_notice(self, error):
         """Whether it is the loss of a topic in memory that a program is told of."""
-        return isinstance(error, zaichik.EpochChanged) and not self.topic.is_durable and self.world.life.boot > 1
+        return (
+            isinstance(error, zaichik.EpochChanged)
+            and not self.topic.is_durable
+            and self.world.life.boot > 1
+        )
 
     @property
     def is_done(self):
@@ -108,7 +116,9 @@ class OurPublisher(_Program):
                 if topic is self.topic:  # else it is lost
                     self._check(messages, told)
             if giving_up.cancelled_caught and patience == LONGEST_REFUSED:
-                problem = Anomaly("P5", f"{self.name} waits for the answer to {messages} for {patience} s")
+                problem = Anomaly(
+                    "P5", f"{self.name} waits for the answer to {messages} for {patience} s"
+                )
         except Anomaly as anomaly:
             problem = anomaly
         except zaichik.ZaichikError as error:
@@ -130,18 +140,30 @@ class OurPublisher(_Program):
         """Whether the messages are where the program is told, and in its order."""
         places = [self.topic.place_told(payload) for _, payload in messages]
         if told != places:
-            raise Anomaly("P3", f"{self.name} is told that {messages} are at {told}, and they are at {places}")
+            raise Anomaly(
+                "P3", f"{self.name} is told that {messages} are at {told}, and they are at {places}"
+            )
         stored = [place for place in places if place is not None]
         if stored != sorted(stored):
-            raise Anomaly("P1", f"{self.name} has published {messages} in this order, and they are at {places}")
+            raise Anomaly(
+                "P1",
+                f"{self.name} has published {messages} in this order, and they are at {places}",
+            )
 
     async def _as_batch(self, client, messages):
-        result = await client.publish_batch(self.topic.name, [(key or None, payload) for key, payload in messages])
+        result = await client.publish_batch(
+            self.topic.name, [(key or None, payload) for key, payload in messages]
+        )
         offsets = count(result.first_offset)
-        return [None if index in result.dropped else next(offsets) for index in range(len(messages))]
+        return [
+            None if index in result.dropped else next(offsets) for index in range(len(messages))
+        ]
 
     async def _one_by_one(self, client, messages):
-        return [(await client.publish(self.topic.name, payload, key or None)).offset for key, payload in messages]
+        return [
+            (await client.publish(self.topic.name, payload, key or None)).offset
+            for key, payload in messages
+        ]
 
     async def _as_stream(self, client, messages):
         async with client.producer(self.topic.name) as producer:
@@ -151,14 +173,19 @@ class OurPublisher(_Program):
         if topic is not self.topic:
             return []
         places = [topic.place_told(payload) for _, payload in messages]
-        if (producer.stored, producer.compacted) != (len(places) - places.count(None), places.count(None)):
+        if (producer.stored, producer.compacted) != (
+            len(places) - places.count(None),
+            places.count(None),
+        ):
             told = f"{producer.stored} stored and {producer.compacted} compacted"
             raise Anomaly("P3", f"{self.name} is told of {told}; the places are {places}")
         return places
 
 
 class OurReader(_Program):
-    """It gets every message once, or is told of it as lag; and if it leaves and comes back, it goes on where it was."""
+    """It gets every message once, or is told of it as lag; and if it leaves and comes back, it goes
+    on where it was.
+    """
 
     def __init__(self, world, name, topic):
         super().__init__(world, name, topic)
@@ -182,7 +209,12 @@ class OurReader(_Program):
         epoch = self._read.epoch if self._read and self.world.machine else None
         credit = self.random.choice([1, 10, 1000])
         async with client.subscribe(
-            self.topic.name, start=start, epoch=epoch, credit=credit, name=self._session, events=True
+            self.topic.name,
+            start=start,
+            epoch=epoch,
+            credit=credit,
+            name=self._session,
+            events=True,
         ) as messages:
             self._begin(messages)
             await self._follow(messages)
@@ -201,16 +233,25 @@ class OurReader(_Program):
             if self.world.is_published:
                 patience = patience or trio.current_time() + PATIENCE
                 if trio.current_time() > patience:
-                    raise Anomaly("P5", f"{self.name} was given nothing for {PATIENCE} s, and is at {self._cursor}")
+                    raise Anomaly(
+                        "P5",
+                        f"{self.name} was given nothing for {PATIENCE} s, and is at {self._cursor}",
+                    )
             if random.random() < 0.1:
                 await trio.sleep(random.choice([0.05, 1]))
 
     def _begin(self, messages):
-        """Whether it may begin there: a name at what it has not settled, everything else where it asked to."""
+        """Whether it may begin there: a name at what it has not settled, everything else where it
+        asked to.
+        """
         if self._read is None:
             self._read, self._settled = self.topic, messages.start  # it is owed nothing below
         elif self._cursor is not None:
-            may_begin = messages.start <= self._settled if messages.resumed else messages.start == self._cursor
+            may_begin = (
+                messages.start <= self._settled
+                if messages.resumed
+                else messages.start == self._cursor
+            )
             if not may_begin:
                 where = f"had settled {self._settled} and was given {self._cursor}"
                 raise Anomaly("P2", f"{self.name} {where}, and goes on at {messages.start}")
@@ -229,6 +270,12 @@ class OurReader(_Program):
             end_of_topic, now_us = self.world.next_offset(topic.name), self.world.now_us()
             is_there = topic is self.topic
             if is_there and has_retention and not topic.may_be_gone(end - 1, end_of_topic, now_us):
-                raise Anomaly("P2", f"{name}: the client tells of lag, {item}, and these messages were not gone")
+                raise Anomaly(
+                    "P2",
+                    f"{name}: the client tells of lag, {item}, and these messages were not gone",
+                )
         elif topic.message(item.offset) != (item.key or b"", item.payload):
-            raise Anomaly("P3", f"{name}: the client gives out {item}, and there is {topic.message(item.offset)}")
+            raise Anomaly(
+                "P3",
+                f"{name}: the client gives out {item}, and there is {topic.message(item.offset)}",
+            )

@@ -1,11 +1,14 @@
-"""How our own client gets into the simulated world: over a socket that is overheard, with time and dice from there.
+"""How our own client gets into the simulated world: over a socket that is overheard, with time and
+dice from there.
 
-Nothing is changed in the client. It asks for a connection to a host and a port and gets one to the simulated broker;
-the host's name is that of the actor who uses it. What it sends is read where it enters the socket, so each of its
-connections has the same book as one of a raw client, and so the broker is held to its promises here, too. What the
-client makes of it all, and tells its user, is judged by `our_client`.
+Nothing is changed in the client. It asks for a connection to a host and a port and gets one to the
+simulated broker; the host's name is that of the actor who uses it. What it sends is read where it
+enters the socket, so each of its connections has the same book as one of a raw client, and so the
+broker is held to its promises here, too. What the client makes of it all, and tells its user, is
+judged by `our_client`.
 
-After any frame, whichever way it went, the connection may be cut: often that is between a request and its answer.
+After any frame, whichever way it went, the connection may be cut: often that is between a request
+and its answer.
 """
 
 from contextlib import ExitStack, contextmanager
@@ -16,9 +19,18 @@ import anyio
 import trio
 
 import zaichik.client.client
-from zaichik.client import sequencer, transport
+from zaichik.client import publishing, sequencer, transport
 from zaichik.net.socket_stream import SocketStream
-from zaichik_protocol import NEED_DATA, Commit, ErrorCode, FrameDecoder, Hello, ProtocolError, Publish, Subscribe
+from zaichik_protocol import (
+    NEED_DATA,
+    Commit,
+    ErrorCode,
+    FrameDecoder,
+    Hello,
+    ProtocolError,
+    Publish,
+    Subscribe,
+)
 
 from .connection_ledger import ConnectionLedger
 from .network import RECEIVE_BYTES, SimulatedSocket
@@ -38,7 +50,9 @@ MAY_BE_LOST = {
     Commit: {ErrorCode.NO_SUCH_SUBSCRIPTION},
 }
 CUT_AFTER_FRAME = 0.03  # how likely
-COMMIT_SECONDS = 1.0  # instead of 0.1: whole minutes pass here, and a commit that has no news costs time, too
+COMMIT_SECONDS = (
+    1.0  # instead of 0.1: whole minutes pass here, and a commit that has no news costs time, too
+)
 
 
 class OverheardSocket(SimulatedSocket):
@@ -79,9 +93,15 @@ class OverheardSocket(SimulatedSocket):
         world = self._book.world
         if isinstance(request, Subscribe):
             self._read[request.id] = request.topic
-        topic = self._read.get(request.subscription) if isinstance(request, Commit) else getattr(request, "topic", None)
+        topic = (
+            self._read.get(request.subscription)
+            if isinstance(request, Commit)
+            else getattr(request, "topic", None)
+        )
         is_lost = world.life.boot > 1 and topic and not world.topics[topic].is_durable
-        return MAY_FAIL.get(type(request), set()) | (MAY_BE_LOST.get(type(request), set()) if is_lost else set())
+        return MAY_FAIL.get(type(request), set()) | (
+            MAY_BE_LOST.get(type(request), set()) if is_lost else set()
+        )
 
     async def receive(self, max_bytes=RECEIVE_BYTES):
         try:
@@ -103,7 +123,9 @@ class OverheardSocket(SimulatedSocket):
         except Anomaly as anomaly:
             self._book.world.fail(anomaly)
         except ProtocolError as error:
-            self._book.world.fail(Anomaly("ERR", f"{self._book.name} says what nobody understands: {error}"))
+            self._book.world.fail(
+                Anomaly("ERR", f"{self._book.name} says what nobody understands: {error}")
+            )
 
 
 def _batch_of(publish, topic):
@@ -121,7 +143,9 @@ def _batch_of(publish, topic):
 
 @contextmanager
 def clients_live_in(world, tasks):
-    """As long as the block lasts, our clients connect to the simulated broker; `tasks` are to cut them off."""
+    """As long as the block lasts, our clients connect to the simulated broker; `tasks` are to cut
+    them off.
+    """
     random = world.random("our clients")
 
     def cut_some(socket):
@@ -143,7 +167,11 @@ def clients_live_in(world, tasks):
             (transport, "backoff", backoff),
             (sequencer, "backoff", backoff),
             (sequencer.secrets, "randbelow", random.randrange),
-            (zaichik.client.client, "Sequencers", partial(sequencer.Sequencers, clock=trio.current_time)),
+            (
+                zaichik.client.client,
+                "Publishing",
+                partial(publishing.Publishing, clock=trio.current_time),
+            ),
             (zaichik.client.client, "COMMIT_SECONDS", COMMIT_SECONDS),
         ):
             patches.enter_context(patch.object(place, name, instead))

@@ -1,7 +1,8 @@
-"""Bugs for the simulation to find: each a slip in the real broker, with the promise whose breach must be noticed.
+"""Bugs for the simulation to find: each a slip in the real broker, with the promise whose breach
+must be noticed.
 
-A bug is a function that takes pytest's `monkeypatch` and plants it. Where a method is given as a whole, the line that
-differs from the real one has a comment.
+A bug is a function that takes pytest's `monkeypatch` and plants it. Where a method is given as a
+whole, the line that differs from the real one has a comment.
 """
 
 import math
@@ -13,19 +14,22 @@ from unittest.mock import patch
 
 import anyio
 
-from zaichik.broker.broker import Broker
-from zaichik.broker.compaction import CompactionWindow
-from zaichik.broker.position import NamedPositions, Position
-from zaichik.broker.producers import Producers
-from zaichik.broker.reader import Reader
-from zaichik.broker.ring import BroadcastRing
-from zaichik.broker.subscription_manager import SubscriptionManager
-from zaichik.broker.topic_controller import TopicController
-from zaichik.serving import connection as connection_module
-from zaichik.serving.connection import GONE, Connection
-from zaichik.serving.deadlines import Deadlines
-from zaichik.serving.server import Server
-from zaichik.sharing.scheduler import FairQueue, Scheduler
+from zaichik.core.broker import Broker
+from zaichik.core.compaction import CompactionWindow
+from zaichik.core.in_memory import InMemory
+from zaichik.core.phase import Phase
+from zaichik.core.position import NamedPositions, Position
+from zaichik.core.producers import Producers
+from zaichik.core.reader import Reader
+from zaichik.core.ring import BroadcastRing
+from zaichik.core.sharing.scheduler import FairQueue, Scheduler
+from zaichik.core.subscription_manager import SubscriptionManager
+from zaichik.core.topic_controller import TopicController
+from zaichik.server import connection as connection_module
+from zaichik.server.connection import GONE, Connection
+from zaichik.server.deadlines import Deadlines
+from zaichik.server.phase import ConnectionPhase
+from zaichik.server.server import Server
 from zaichik_protocol import Unsubscribe
 
 BUGS = {}
@@ -46,20 +50,25 @@ def around(monkeypatch, cls, name, make):
     monkeypatch.setattr(cls, name, make(getattr(cls, name)))
 
 
-# -- topics ----------------------------------------------------------------------------------------------------
+# -- topics --------------------------------------------------------------------------------------
 
 
 @bug("P4")
 def a_message_lives_a_moment_too_long(monkeypatch):
-    around(monkeypatch, TopicController, "expire", lambda real: lambda self, now_us: real(self, now_us - 1))
+    around(
+        monkeypatch,
+        TopicController,
+        "expire",
+        lambda real: lambda self, now_us: real(self, now_us - 1),
+    )
 
 
 @bug("P2")
 def what_is_evicted_is_counted_twice(monkeypatch):
     def evict(real):
-        def counting(self, cause):
+        def counting(self, *cause):
             before = self.evicted
-            real(self, cause)
+            real(self, *cause)
             self.evicted += self.evicted - before
 
         return counting
@@ -115,7 +124,12 @@ def a_wake_up_is_lost(monkeypatch):
 
 @bug("COM-2")
 def a_window_closes_a_moment_late(monkeypatch):
-    around(monkeypatch, CompactionWindow, "close", lambda real: lambda self, now_us: real(self, now_us - 1))
+    around(
+        monkeypatch,
+        CompactionWindow,
+        "close",
+        lambda real: lambda self, now_us: real(self, now_us - 1),
+    )
 
 
 @bug("COM-2", "P3")
@@ -131,7 +145,7 @@ def a_window_closes_at_every_sweep(monkeypatch):
     around(monkeypatch, TopicController, "sweep", make)
 
 
-# -- subscriptions ---------------------------------------------------------------------------------------------
+# -- subscriptions -------------------------------------------------------------------------------
 
 
 @bug("P2")
@@ -174,7 +188,9 @@ def a_commit_wakes_nobody(monkeypatch):
 def a_message_follows_unsubscribed(monkeypatch):
     def make(real):
         def apply(self, request, now_us):
-            leaving = self.readers.get(request.subscription) if isinstance(request, Unsubscribe) else None
+            leaving = (
+                self.readers.get(request.subscription) if isinstance(request, Unsubscribe) else None
+            )
             real(self, request, now_us)
             if leaving and leaving.id not in self.readers and (late := leaving.take(now_us)):
                 self.replies.add(late)
@@ -186,7 +202,9 @@ def a_message_follows_unsubscribed(monkeypatch):
 
 @bug("CLO-3", "P4", "P5")
 def a_reader_that_has_left_stays_at_its_topic(monkeypatch):
-    monkeypatch.setattr(TopicController, "detach", lambda self, reader: self.ring.stop_waiting(reader))
+    monkeypatch.setattr(
+        TopicController, "detach", lambda self, reader: self.retained.stop_waiting(reader)
+    )
 
 
 @bug("P3", "P2")
@@ -228,27 +246,29 @@ def a_position_is_forgotten_with_its_connection(monkeypatch):
     around(monkeypatch, NamedPositions, "sweep", make)
 
 
-# -- publishing ------------------------------------------------------------------------------------------------
+# -- publishing ----------------------------------------------------------------------------------
 
 
 @bug("P1", "P3")
 def a_retry_is_stored_again(monkeypatch):
     def make(real):
-        def once(self, request, now_us, publish, client, scope, **options):
+        def answered(self, request, scope, *arguments, **options):
             if known := self._known.get((scope, request.producer)):
                 known.next = request.sequence
-            return real(self, request, now_us, publish, client, scope, **options)
+            return real(self, request, scope, *arguments, **options)
 
-        return once
+        return answered
 
-    around(monkeypatch, Producers, "once", make)
+    around(monkeypatch, Producers, "answered", make)
 
 
 @bug("P3")
 def a_topic_that_may_lose_nothing_forgets_who_is_away(monkeypatch):
     def make(real):
         def needed(self):
-            return min((reader.cursor for reader in self.readers), default=self.ring.next_offset)
+            return min(
+                (reader.cursor for reader in self.readers), default=self.retained.ring.next_offset
+            )
 
         return needed
 
@@ -257,10 +277,10 @@ def a_topic_that_may_lose_nothing_forgets_who_is_away(monkeypatch):
 
 @bug("P3")
 def a_full_topic_evicts(monkeypatch):
-    monkeypatch.setattr(TopicController, "_check_room", lambda self, batch: None)
+    monkeypatch.setattr(InMemory, "check_room", lambda self, batch: None)
 
 
-# -- connections -----------------------------------------------------------------------------------------------
+# -- connections ---------------------------------------------------------------------------------
 
 
 @bug("P2", "P5", "ERR")
@@ -278,7 +298,7 @@ def what_the_socket_did_not_take_is_forgotten(monkeypatch):
 @bug("P2", "P5", "ERR")
 def a_send_that_is_interrupted_starts_again(monkeypatch):
     def send(self, now_us):
-        if not self._is_full and not self._is_gone:
+        if not self._is_full and self._phase is not ConnectionPhase.GONE:
             self._unsent = self._unsent or [*self._manager.next_output(now_us)]
             if self._unsent:
                 try:
@@ -287,7 +307,10 @@ def a_send_that_is_interrupted_starts_again(monkeypatch):
                     self._lose(error)
                     return
                 self._sends += 1
-                self._unsent, self._is_full = self._unsent if left else [], bool(left)  # not what is left
+                self._unsent, self._is_full = (
+                    self._unsent if left else [],
+                    bool(left),
+                )  # not what is left
 
     monkeypatch.setattr(Connection, "_send", send)
 
@@ -295,7 +318,9 @@ def a_send_that_is_interrupted_starts_again(monkeypatch):
 @bug("P2")
 def the_last_words_are_not_waited_for(monkeypatch):
     def is_over(self):
-        return self._is_at_end if self._is_gone else self._manager.is_finished  # and not self._unsent
+        if self._phase is ConnectionPhase.GONE or self._phase is ConnectionPhase.SECURING:
+            return self._is_at_end
+        return self._manager.is_finished  # and not self._unsent
 
     monkeypatch.setattr(Connection, "_is_over", property(is_over))
 
@@ -346,10 +371,13 @@ def nobody_notices_that_nothing_is_read(monkeypatch):
 
 @bug("P5")
 def a_full_socket_is_stuck_at_once(monkeypatch):
-    monkeypatch.setattr(Deadlines, "is_stuck", lambda self, sends, *, is_full: is_full)
+    def is_stuck(self, sends, unacknowledged, *, is_full):
+        return is_full
+
+    monkeypatch.setattr(Deadlines, "is_stuck", is_stuck)
 
 
-# -- turns -----------------------------------------------------------------------------------------------------
+# -- turns ---------------------------------------------------------------------------------------
 
 
 @bug("P5")
@@ -369,7 +397,10 @@ def the_last_to_wait_is_the_first_to_be_served(monkeypatch):
 def a_connection_pays_for_itself_and_not_for_its_client(monkeypatch):
     numbers = count()
     around(
-        monkeypatch, Scheduler, "join", lambda real: lambda self, key, take: real(self, f"{key} {next(numbers)}", take)
+        monkeypatch,
+        Scheduler,
+        "join",
+        lambda real: lambda self, key, take: real(self, f"{key} {next(numbers)}", take),
     )
 
 
@@ -401,7 +432,7 @@ def a_stopping_broker_waits_for_its_clients(monkeypatch):
 def a_stop_says_goodbye_before_what_was_acknowledged_is_delivered(monkeypatch):
     def make(real):
         def next_output(self, now_us):
-            if self._is_stopping:
+            if self.phase is Phase.STOPPING:
                 self.ready.clear()
             return real(self, now_us)
 

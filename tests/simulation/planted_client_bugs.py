@@ -1,12 +1,14 @@
-"""Bugs for the simulation to find in our own client: each a slip in what must go well when a connection is lost.
+"""Bugs for the simulation to find in our own client: each a slip in what must go well when a
+connection is lost.
 
-They are planted as those of `planted_bugs` are, and are in a table of their own: only some worlds have our client.
+They are planted as those of `planted_bugs` are, and are in a table of their own: only some worlds
+have our client.
 """
 
 from dataclasses import replace
 from functools import partial
 
-from zaichik.client.connection import Connection
+from zaichik.client.connection import BrokerConnection
 from zaichik.client.inbox import Inbox
 from zaichik.client.sequencer import Sequencer
 from zaichik.client.subscription import Subscription
@@ -20,18 +22,18 @@ BUGS = {}
 bug = partial(planted_bugs.bug, table=BUGS)
 
 
-# -- publishing ------------------------------------------------------------------------------------------------
+# -- publishing ----------------------------------------------------------------------------------
 
 
 @bug("P1", "P3")
 def what_is_sent_again_gets_a_new_number(monkeypatch):
     def make(real):
-        def begin_again(self, *, is_new, is_same):
+        def resume(self, *, is_new, is_same):
             real(self, is_new=True, is_same=False)
 
-        return begin_again
+        return resume
 
-    around(monkeypatch, Sequencer, "begin_again", make)
+    around(monkeypatch, Sequencer, "resume", make)
 
 
 @bug("P5")
@@ -39,27 +41,31 @@ def what_waits_for_an_answer_is_not_sent_again(monkeypatch):
     def make(real):
         def release(self):
             waiting = self._pending
-            self._pending = {number: entry for number, entry in waiting.items() if number in self._ahead}
+            self._pending = {
+                number: entry for number, entry in waiting.items() if number in self._ahead
+            }
             real(self)
             self._pending |= waiting
 
         return release
 
-    around(monkeypatch, Connection, "_release", make)
+    around(monkeypatch, BrokerConnection, "_release", make)
 
 
 @bug("P3", "P5")  # P3: the number of the batch that is given up is given to another one
 def who_publishes_is_told_of_gaps(monkeypatch):
     def make(real):
-        def comes_back(self, request, error):
+        def is_retried(self, request, error):
             return real(self, request, error) and error.code != ErrorCode.SEQUENCE_GAP
 
-        return comes_back
+        return is_retried
 
-    around(monkeypatch, Sequencer, "_comes_back", make)
+    around(monkeypatch, Sequencer, "_is_retried", make)
 
 
-@bug("P2", "P3", "P5", "ERR")  # P3: the end of one frame as the end of another is a message that nobody published
+@bug(
+    "P2", "P3", "P5", "ERR"
+)  # P3: the end of one frame as the end of another is a message that nobody published
 def half_a_frame_of_the_last_socket_is_kept(monkeypatch):
     def make(real):
         async def write(self):  # the first thing that happens on a socket
@@ -71,7 +77,7 @@ def half_a_frame_of_the_last_socket_is_kept(monkeypatch):
     around(monkeypatch, Transport, "_write", make)
 
 
-# -- reading ---------------------------------------------------------------------------------------------------
+# -- reading -------------------------------------------------------------------------------------
 
 
 @bug("P2", "P3")
@@ -80,7 +86,10 @@ def what_was_not_given_out_is_not_asked_for_again(monkeypatch):
         def again(self):
             delivered = self.delivered
             request = real(self)
-            return request and replace(request, value=max(request.value, delivered))
+            if request is not None:
+                request = replace(request, value=max(request.value, delivered))
+                self._asked = request
+            return request
 
         return again
 
@@ -92,7 +101,10 @@ def after_a_loss_only_what_is_new_is_asked_for(monkeypatch):
     def make(real):
         def again(self):
             request = real(self)
-            return request and replace(request, start=Start.LATEST, value=0)
+            if request is not None:
+                request = replace(request, start=Start.LATEST, value=0)
+                self._asked = request
+            return request
 
         return again
 

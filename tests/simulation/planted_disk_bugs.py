@@ -1,20 +1,22 @@
-"""Bugs for the simulation to find in what outlives a broker: each a slip that shows only when it starts again.
+"""Bugs for the simulation to find in what outlives a broker: each a slip that shows only when it
+starts again.
 
-They are planted as those of `planted_bugs` are, and are in a table of their own: only some worlds have a disk. Where
-the disk itself has the bug, it stands for the calls by which the real one asks the system for something.
+They are planted as those of `planted_bugs` are, and are in a table of their own: only some worlds
+have a disk. Where the disk itself has the bug, it stands for the calls by which the real one asks
+the system for something.
 """
 
 from functools import partial
 
 from sim_disk import SimDisk, torn
 
-from zaichik.broker.durable import Durable
-from zaichik.broker.pending import Pending
-from zaichik.broker.producers import Producers
-from zaichik.broker.topic_registry import TopicRegistry
 from zaichik.client.sequencer import Sequencer
-from zaichik.log import restoring
-from zaichik.log.storage import Storage
+from zaichik.core.durable import Durable
+from zaichik.core.pending import Pending
+from zaichik.core.producers import Producers
+from zaichik.core.topic_registry import TopicRegistry
+from zaichik.server.persistence import FolderPersistence
+from zaichik.storage import restoring
 from zaichik_protocol import Published
 
 from . import planted_bugs
@@ -24,10 +26,12 @@ BUGS = {}
 bug = partial(planted_bugs.bug, table=BUGS)
 
 
-# -- writing ---------------------------------------------------------------------------------------------------
+# -- writing -------------------------------------------------------------------------------------
 
 
-@bug("P1", "P3", "BUG")  # BUG: something that was written later has reached the disk, so the log is damaged
+@bug(
+    "P1", "P3", "BUG"
+)  # BUG: something that was written later has reached the disk, so the log is damaged
 def what_is_written_is_answered_before_it_is_synced(monkeypatch):
     def write(real):
         def write(self, path, at, pieces):
@@ -65,9 +69,12 @@ def a_torn_end_is_not_cut_off(monkeypatch):
 @bug("COM-2", "ERR")  # ERR: it overtakes the answer to what kept it out
 def that_all_was_compacted_is_answered_before_what_kept_it_out_is_synced(monkeypatch):
     def make(real):
-        def publish(self, batch, kept, dropped, now_us, producer, sequence):
+        def publish(
+            self, batch, kept, dropped, now_us, request_id, producer, sequence, *, tombstones
+        ):
             if kept:
-                return real(self, batch, kept, dropped, now_us, producer, sequence)
+                numbers = request_id, producer, sequence
+                return real(self, batch, kept, dropped, now_us, *numbers, tombstones=tombstones)
             answer = Pending()
             answer.settle(Published(0, self.next, 0, batch.count, 0, dropped))
             return answer
@@ -80,17 +87,17 @@ def that_all_was_compacted_is_answered_before_what_kept_it_out_is_synced(monkeyp
 @bug("P1", "P2", "P3", "BUG")
 def offsets_that_found_no_room_are_not_given_back(monkeypatch):
     def make(real):
-        def refused(self, refusal):
+        def on_refused(self, refusal):
             after = self.next
             real(self, refusal)
             self.next = after
 
-        return refused
+        return on_refused
 
-    around(monkeypatch, Durable, "refused", make)
+    around(monkeypatch, Durable, "on_refused", make)
 
 
-# -- positions -------------------------------------------------------------------------------------------------
+# -- positions -----------------------------------------------------------------------------------
 
 
 @bug("P2", "P3")
@@ -107,12 +114,12 @@ def positions_that_found_no_room_count_as_written(monkeypatch):
     around(monkeypatch, Durable, "sweep", make)
 
 
-@bug("P2", "P3")
+@bug("P2", "P3", "COM-2")
 def a_stop_does_not_wait_for_what_was_committed(monkeypatch):
     async def drain(self):
         pass
 
-    monkeypatch.setattr(Storage, "drain", drain)
+    monkeypatch.setattr(FolderPersistence, "drain", drain)
 
 
 @bug("P2")
@@ -141,14 +148,14 @@ def after_a_restart_new_messages_are_marked_too(monkeypatch):
     around(monkeypatch, restoring, "_restore_positions", make)
 
 
-# -- topics ----------------------------------------------------------------------------------------------------
+# -- topics --------------------------------------------------------------------------------------
 
 
 @bug("P1")
 def a_restart_changes_epochs(monkeypatch):
     def make(real):
-        def restore(self, name, epoch, settings, log):
-            return real(self, name, epoch + 1, settings, log)
+        def restore(self, name, epoch, *others):
+            return real(self, name, epoch + 1, *others)
 
         return restore
 
@@ -175,7 +182,7 @@ def a_restart_opens_all_windows_anew(monkeypatch):
         def restore(broker, store):
             real(broker, store)
             for topic in broker.registry:
-                for key, _ in list(topic.window.opened()) if topic.window else ():
+                for key, _ in list(topic.window.opening_times()) if topic.window else ():
                     topic.window.take_back([key])
                     topic.window.admit([key], broker.clock.now_us())
 
@@ -184,7 +191,7 @@ def a_restart_opens_all_windows_anew(monkeypatch):
     around(monkeypatch, restoring, "restore", make)
 
 
-# -- producers -------------------------------------------------------------------------------------------------
+# -- producers -----------------------------------------------------------------------------------
 
 
 @bug("P1", "P3", "P5", "ERR")
@@ -206,9 +213,9 @@ def a_restart_forgets_producers(monkeypatch):
 @bug("P1", "P3")
 def our_client_takes_a_new_boot_for_a_new_epoch(monkeypatch):
     def make(real):
-        def begin_again(self, *, is_new, is_same):
+        def resume(self, *, is_new, is_same):
             real(self, is_new=is_new, is_same=is_same and not is_new)
 
-        return begin_again
+        return resume
 
-    around(monkeypatch, Sequencer, "begin_again", make)
+    around(monkeypatch, Sequencer, "resume", make)

@@ -1,7 +1,8 @@
 """A publisher: batches in bursts, several under way at once, and after a cut it comes back.
 
-Half of them number their batches (PUB-4): what was not answered they send again, with the same number, until it is
-answered. The others never send anything twice: of what was not answered they do not know what became of it.
+Half of them number their batches (PUB-4): what was not answered they send again, with the same
+number, until it is answered. The others never send anything twice: of what was not answered they do
+not know what became of it.
 """
 
 import trio
@@ -13,8 +14,14 @@ from .topic_ledger import SentBatch
 from .trace import Anomaly
 
 KEYS = [b"", b"", b"a", b"b", b"c", b"d" * 30]
-FULL = {ErrorCode.TOPIC_FULL, ErrorCode.STORAGE_FULL, ErrorCode.SEQUENCE_GAP}
-LONGEST_REFUSED = 400  # seconds a topic may be full: until the last reader is found to be gone, and its name forgotten
+FULL = {
+    ErrorCode.TOPIC_FULL,
+    ErrorCode.TABLE_FULL,
+    ErrorCode.STORAGE_FULL,
+    ErrorCode.SEQUENCE_GAP,
+}
+# seconds a topic may be full: until the last reader is found to be gone, and its name forgotten
+LONGEST_REFUSED = 400
 
 
 class Publisher:
@@ -50,7 +57,10 @@ class Publisher:
         """Publish all there is, on as many connections as it takes."""
         while self._left or self._unanswered:
             try:
-                weather, cut_after = self.world.weather(self.random), self.world.cut_after(self.random)
+                weather, cut_after = (
+                    self.world.weather(self.random),
+                    self.world.cut_after(self.random),
+                )
                 async with connected(self.world, self.name, self.random, weather) as client:
                     with trio.move_on_after(cut_after) as cut:
                         self._asked = {}
@@ -65,11 +75,15 @@ class Publisher:
                 await trio.sleep(self.random.choice([0, 0.5, 3]))
 
     def _meet(self, boot):
-        """After a restart, topics in memory are other topics: what was sent to them and not answered is gone, too."""
+        """After a restart, topics in memory are other topics: what was sent to them and not
+        answered is gone, too.
+        """
         lost = [topic for topic in self._topics if not self.world.topics[topic].is_durable]
         if boot != self._boot:
             self._boot = boot
-            self._unanswered = {place: batch for place, batch in self._unanswered.items() if place[0] not in lost}
+            self._unanswered = {
+                place: batch for place, batch in self._unanswered.items() if place[0] not in lost
+            }
             for topic in lost:
                 self._begin(topic)
 
@@ -82,7 +96,9 @@ class Publisher:
                 self._left -= 1
                 topic, messages = random.choice(self._topics), self._messages()
                 if self._is_numbered:
-                    asked.append(await self._send_numbered(client, *self._new_number(topic, messages)))
+                    asked.append(
+                        await self._send_numbered(client, *self._new_number(topic, messages))
+                    )
                 else:
                     silent = random.random() < 0.05
                     asked.append(await client.publish(topic, messages, silent=silent, expects=FULL))
@@ -119,13 +135,21 @@ class Publisher:
         patience = trio.current_time() + LONGEST_REFUSED
         while self._unanswered:
             if trio.current_time() > patience:
-                raise Anomaly("P5", f"{self.name} cannot publish {list(self._unanswered)} for {LONGEST_REFUSED} s")
-            for number in [await self._send_numbered(client, *place) for place in list(self._unanswered)]:
+                raise Anomaly(
+                    "P5",
+                    f"{self.name} cannot publish {list(self._unanswered)} for {LONGEST_REFUSED} s",
+                )
+            for number in [
+                await self._send_numbered(client, *place) for place in list(self._unanswered)
+            ]:
                 self._take(await client.answer(number), number)
             await trio.sleep(self.random.choice([0.1, 1, 5]) if self._unanswered else 0)
 
     def _take(self, reply, number):
-        if self._is_numbered and not isinstance(reply, Error):
+        if not self._is_numbered:
+            return
+        # What a table has no room for has used its number up (TAB-1).
+        if not isinstance(reply, Error) or reply.code == ErrorCode.TABLE_FULL:
             del self._unanswered[self._asked.pop(number)]
 
     def _messages(self):

@@ -1,4 +1,6 @@
-"""A good reader: it follows topics to their end, commits in its own way, and goes on after a cut where it stood."""
+"""A good reader: it follows topics to their end, commits in its own way, and goes on after a cut
+where it stood.
+"""
 
 import math
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from zaichik_protocol import (
 )
 
 from .client import PATIENCE, Lost, connected
+from .topic_ledger import offsets_of
 from .trace import Anomaly
 
 
@@ -61,8 +64,14 @@ class Reader:
         self._epochs = dict.fromkeys(topics, 0)  # of which topic; 0: any
         self._is_auditor = is_auditor
         self._is_done = False
-        self._session = name if self.random.random() < 0.4 and not is_auditor else ""  # the name to subscribe under
-        self._manner = "at once" if is_auditor else self.random.choice(["at once", "lazily", "late", "at the edge"])
+        self._session = (
+            name if self.random.random() < 0.4 and not is_auditor else ""
+        )  # the name to subscribe under
+        self._manner = (
+            "at once"
+            if is_auditor
+            else self.random.choice(["at once", "lazily", "late", "at the edge"])
+        )
 
     async def run(self):
         """Read until all that was published is read, on as many connections as it takes."""
@@ -103,9 +112,14 @@ class Reader:
             await self._leave_what_has_ended(client, places)
             if self.world.is_published:
                 patience = patience or trio.current_time() + PATIENCE
-                self._is_done = not (behind := [place for place in places.values() if self._is_behind(place)])
+                self._is_done = not (
+                    behind := [place for place in places.values() if self._is_behind(place)]
+                )
                 if behind and trio.current_time() > patience:
-                    raise Anomaly("P5", f"{self.name} was told nothing for {PATIENCE} s, and {behind[0]} is behind")
+                    raise Anomaly(
+                        "P5",
+                        f"{self.name} was told nothing for {PATIENCE} s, and {behind[0]} is behind",
+                    )
 
     async def _have_a_whim(self, client, places):
         """Now and then, leave a topic and come back, or do not read for a while."""
@@ -115,17 +129,25 @@ class Reader:
             await client.ask(Unsubscribe, number, forget=random.random() < 0.5)
             await self._subscribe(client, places.pop(number).topic, places)
         if random.random() < 0.02:
-            client.stop_reading(random.choice([1, 4, 8]))  # less than what a slow reader is cut off for
+            client.stop_reading(
+                random.choice([1, 4, 8])
+            )  # less than what a slow reader is cut off for
 
     async def _leave_what_has_ended(self, client, places):
-        """A name that has ended and is settled still holds its place, until its reader leaves (CMT-3)."""
-        for place in [place for place in places.values() if place.is_ended and place.committed == place.cursor]:
+        """A name that has ended and is settled still holds its place, until its reader leaves
+        (CMT-3).
+        """
+        for place in [
+            place for place in places.values() if place.is_ended and place.committed == place.cursor
+        ]:
             await client.ask(Unsubscribe, place.number)
             del places[place.number]
 
     def _nap(self, places):
         """Seconds to wait for something to happen: not beyond the next commit."""
-        dues = [place.due - trio.current_time() for place in places.values() if place.due is not None]
+        dues = [
+            place.due - trio.current_time() for place in places.values() if place.due is not None
+        ]
         return max(0, min([self.random.choice([0.1, 1, 10]), *dues]))
 
     async def _subscribe(self, client, topic, places):
@@ -146,7 +168,16 @@ class Reader:
         if not self.world.topics[topic].is_durable and client.book.life.boot > 1:
             expects = {ErrorCode.EPOCH_CHANGED}
         reply = await client.ask(
-            Subscribe, topic, self._session, start, value, epoch, until, credit, credit_bytes, expects=expects
+            Subscribe,
+            topic,
+            self._session,
+            start,
+            value,
+            epoch,
+            until,
+            credit,
+            credit_bytes,
+            expects=expects,
         )
         if isinstance(reply, Error):  # what was there is gone
             self._cursors[topic], self._epochs[topic] = None, 0
@@ -162,7 +193,7 @@ class Reader:
             return
         match event:
             case Messages():
-                place.cursor = event.base + event.batch.count
+                place.cursor = offsets_of(event)[-1] + 1
                 if place.due is None:
                     place.due = self._when(place.topic, event)
             case Lagged():
@@ -172,7 +203,7 @@ class Reader:
         self._cursors[place.topic] = place.cursor
 
     def _when(self, topic, event):
-        """When to commit: now, or later, or at the very moment at which the next message expires."""
+        """When to commit: now, or later, or at the very moment the next message expires."""
         now = trio.current_time()
         ttl_ms = self.world.topics[topic].settings.retention_ttl_ms
         match self._manner:
@@ -191,7 +222,9 @@ class Reader:
             place.due = None
             upto = place.cursor
             if self._manner == "lazily" and random.random() < 0.5:
-                upto = random.randint(place.committed, place.cursor)  # some now, the rest with the next
+                upto = random.randint(
+                    place.committed, place.cursor
+                )  # some now, the rest with the next
                 place.due = trio.current_time()
             place.committed = upto
             await client.send(Commit, place.number, upto, silent=random.random() < 0.3)

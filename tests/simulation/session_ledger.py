@@ -1,11 +1,13 @@
 """The book of a named subscription, whose position outlives its connections (CMT-3).
 
-A commit that was answered is kept; one that was only asked for may have been carried out before the connection broke,
-or not. So a reader that comes back goes on between the two. What had been said to it before comes again, marked.
+A commit that was answered is kept; one that was only asked for may have been carried out before the
+connection broke, or not. So a reader that comes back goes on between the two. What had been said to
+it before comes again, marked.
 """
 
 import math
 
+from .topic_ledger import offsets_of
 from .trace import Anomaly
 
 
@@ -23,8 +25,9 @@ class SessionLedger:
         seen_us: when it was there for certain.
     """
 
-    # The power may be cut at any time. Of the commits that were answered, those of the last two seconds may be on the
-    # disk or not (DUR-5), so all of them are remembered, for as long as the broker lives.
+    # The power may be cut at any time. Of the commits that were answered, those of the last two
+    # seconds may be on the disk or not (DUR-5), so all of them are remembered, for as long as the
+    # broker lives.
 
     def __init__(self):
         self.claims = self.dropped = 0
@@ -40,7 +43,9 @@ class SessionLedger:
         name = f"{subscription.topic.name} {subscription.request.name}"
         if reply.resumed:
             if self.is_known and not self.committed <= reply.start <= self.asked:
-                raise Anomaly("P2", f"{name}: {self.committed} was committed, and it goes on at {reply.start}")
+                raise Anomaly(
+                    "P2", f"{name}: {self.committed} was committed, and it goes on at {reply.start}"
+                )
             if not self.is_known and self.claims < 2:
                 raise Anomaly("P2", f"{name} goes on and has never begun")
         elif now_us - self.seen_us < ttl_us:
@@ -56,13 +61,16 @@ class SessionLedger:
 
     def messages(self, subscription, frame, now_us):
         """Its reader is told these messages."""
-        end, delivered = frame.base + frame.batch.count, self.delivered
+        end, delivered = offsets_of(frame)[-1] + 1, self.delivered
         if delivered is not None:
             wanted = end <= delivered if frame.redelivered else frame.base >= delivered
             if not wanted:
                 marked = "" if frame.redelivered else "not "
                 told = f"{frame.base} to {end - 1} are {marked}marked as redelivered"
-                raise Anomaly("P2", f"{subscription.topic.name}: {told}; {delivered} is the first it was not told")
+                raise Anomaly(
+                    "P2",
+                    f"{subscription.topic.name}: {told}; {delivered} is the first it was not told",
+                )
             self.delivered = max(delivered, end)
         if self._is_reader(subscription):
             self.seen_us = now_us
@@ -78,7 +86,9 @@ class SessionLedger:
         self.seen_us = now_us
 
     def survives(self, end, written_us):
-        """The broker has started again, and the topic ends there; what was committed by that time is on the disk."""
+        """The broker has started again, and the topic ends there; what was committed by that time
+        is on the disk.
+        """
         written = [position for now_us, position in self._commits if now_us <= written_us]
         self._commits = []
         if written:

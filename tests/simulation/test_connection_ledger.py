@@ -7,12 +7,14 @@ import pytest
 from simulation.connection_ledger import ConnectionLedger
 from simulation.topic_ledger import TopicLedger
 from simulation.world import World
-from zaichik.broker.settings import BrokerSettings, TopicSettings
+from zaichik.core.settings import BrokerSettings, TopicSettings
 from zaichik_protocol import Error, ErrorCode, Hello, Subscribe, Welcome, encode
 
 pytestmark = pytest.mark.unmeasured  # nothing of the broker
 
-FENCED = Error(1, ErrorCode.TAKEN_OVER, Subscribe.TYPE, "owner", 0, "another reader has taken over the name")
+FENCED = Error(
+    1, ErrorCode.TAKEN_OVER, Subscribe.TYPE, "owner", 0, "another reader has taken over the name"
+)
 
 
 class StillWorld(World):
@@ -39,14 +41,16 @@ class StillWorld(World):
 
 
 def test_an_owner_may_lose_its_name_to_whoever_asks_for_it_later():
-    """CMT-3: what was on its way for long arrives after the request of the reader that came back."""
+    """CMT-3: a message long on its way arrives after the request of the reader that came back."""
     world = StillWorld()
     old, _new = world.reader(1), world.reader(2)
     old.say([encode(FENCED)])
     assert world.anomaly is None
 
 
-@pytest.mark.parametrize("owners", [[1], [1, 2], [1, 0]], ids=["alone", "the last", "without an owner"])
+@pytest.mark.parametrize(
+    "owners", [[1], [1, 2], [1, 0]], ids=["alone", "the last", "without an owner"]
+)
 def test_whoever_asks_for_a_name_last_gets_it(owners):
     world = StillWorld()
     readers = [world.reader(owner) for owner in owners]

@@ -8,7 +8,7 @@ from simulation.our_client import OurReader
 from simulation.topic_ledger import TopicLedger
 from simulation.trace import Anomaly
 from simulation.world import World
-from zaichik.broker.settings import BrokerSettings, TopicSettings
+from zaichik.core.settings import BrokerSettings, TopicSettings
 
 pytestmark = pytest.mark.unmeasured  # nothing of the broker
 

@@ -1,17 +1,26 @@
-"""A world's broker, recorded and replayed: whatever weather, guests and limits do to it, it is all in the recording."""
+"""A world's broker, recorded and replayed: whatever weather, guests and limits do to it, it is all
+in the recording.
+"""
 
 import pytest
 from sampling import sampled
 
 from simulation.__main__ import main
 from simulation.scenario import run
-from zaichik.console.main import main as zaichik
-from zaichik.flight.format import Kind, Recording
-from zaichik.flight.player import Player
+from zaichik.apps.flight.format import FlightKind, Recording
+from zaichik.apps.flight.player import Player
+from zaichik.cli.main import main as zaichik
 
 pytestmark = [pytest.mark.unmeasured, pytest.mark.usefixtures("patchable")]
 
-SEEDS = [0, 3, 7, 8, 9]  # with a broker that stops amid its clients (7), and with our own client (9)
+SEEDS = [
+    0,
+    3,
+    7,
+    8,
+    9,
+    22,
+]  # with a broker that stops amid its clients (7), with our own client (9), and with a table (22)
 DISKS = [4, 14, 24]  # with a machine that restarts, is full, and loses power
 
 
@@ -37,7 +46,7 @@ class Boots:
             assert recording.problem == ""
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS + DISKS, [7, 9, 14]))
+@pytest.mark.parametrize("seed", sampled(SEEDS + DISKS, [7, 9, 14, 22]))
 def test_a_replay_sends_what_the_broker_has_sent(seed):
     boots = Boots()
     outcome = run(seed, record=boots.begin)
@@ -47,7 +56,9 @@ def test_a_replay_sends_what_the_broker_has_sent(seed):
     assert sum(len(step.output) for step in steps) > 100
     if seed in DISKS:
         assert len(boots.data) > 1
-        assert {Kind.RECOVERED, Kind.TAKE, Kind.LOG} <= {step.record.kind for step in steps}
+        assert {FlightKind.RECOVERED, FlightKind.TAKE, FlightKind.LOG} <= {
+            step.record.kind for step in steps
+        }
 
 
 @pytest.mark.parametrize("seed", sampled([3, 4, 204], [4]))

@@ -6,7 +6,7 @@ import pytest
 from sim_disk import Crash, SimDisk, full
 
 from simulation.worker import Worker, under_way
-from zaichik.log.disk import DiskFull
+from zaichik.storage.disk import DiskFull
 
 pytestmark = pytest.mark.unmeasured  # nothing of the broker
 
@@ -65,9 +65,23 @@ def test_a_worker_that_is_killed_ends_in_the_middle_of_its_call(disk):
     worker = working(work)
     worker.kill()
     assert worker.is_done
+    assert worker.is_killed
     with pytest.raises(Crash):
         worker.result()
     assert "b" not in disk.content
+
+
+def test_a_worker_that_has_ended_cannot_be_killed(disk):
+    worker = working(lambda: None)
+    worker.kill()
+    assert not worker.is_killed
+
+
+def test_nobody_waits_for_a_worker_that_has_ended(disk):
+    """It would be for ever: only the worker itself says that it is in the middle of a call."""
+    worker = working(lambda: None)
+    with pytest.raises(AssertionError):
+        worker.go_on()
 
 
 def test_the_event_loop_does_not_stop(disk):

@@ -1,6 +1,7 @@
 """What happened, in order: the simulation's memory, and what two runs of one seed are compared by.
 
-A line is kept as it came and made into text only when somebody wants to read it: most runs end well, and nobody does.
+A line is kept as it came and made into text only when somebody wants to read it: most runs end
+well, and nobody does.
 """
 
 from dataclasses import fields
@@ -59,7 +60,10 @@ class Trace:
 
     def around(self, actor, before, after):
         """Those around the first line of that actor; without one, the last."""
-        at = next((number for number, line in enumerate(self._lines) if line[1] == actor), len(self._lines))
+        at = next(
+            (number for number, line in enumerate(self._lines) if line[1] == actor),
+            len(self._lines),
+        )
         return self._texts(self._lines[max(0, at - before) : at + after])
 
     def _texts(self, lines):

@@ -1,4 +1,6 @@
-"""Clients that behave badly, each in its own way: they must disturb nobody, and most must be cut off in time."""
+"""Clients that behave badly, each in its own way: they must disturb nobody, and most must be cut
+off in time.
+"""
 
 import trio
 
@@ -13,7 +15,9 @@ AT_HAND = 5  # simulated seconds on top of a limit: two looks of the broker, and
 
 async def _is_cut_off(client, seconds, why):
     if not await client.gone(seconds + AT_HAND):
-        raise Anomaly("P6", f"{client.book.name} {why}, and is still there after {seconds} s and {AT_HAND}")
+        raise Anomaly(
+            "P6", f"{client.book.name} {why}, and is still there after {seconds} s and {AT_HAND}"
+        )
 
 
 async def deaf(world, name, random):
@@ -21,14 +25,18 @@ async def deaf(world, name, random):
     async with connected(world, name, random, world.weather(random), is_good=False) as client:
         await client.hello()
         client.stop_reading(90)
-        with trio.move_on_after(60):  # the broker stops reading at some point, and then we cannot send
+        with trio.move_on_after(
+            60
+        ):  # the broker stops reading at some point, and then we cannot send
             for _ in range(400):
                 await client.send(Describe, random.randrange(3), limit=PAGE)
         await _is_cut_off(client, 90, "did not read")
 
 
 async def sipper(world, name, random):
-    """Asks for much and reads a little of it now and then: never nothing, so it may stay, until the broker stops."""
+    """Asks for much and reads a little of it now and then: never nothing, so it may stay, until the
+    broker stops.
+    """
     async with connected(world, name, random, world.weather(random), is_good=False) as client:
         await client.hello()
         client.gulp, client.pause = 30, 4
@@ -42,8 +50,12 @@ async def hoarder(world, name, random):
     """Commits nothing, and stays."""
     async with connected(world, name, random, world.weather(random), is_good=False) as client:
         await client.hello()
-        for topic in sorted(world.topics.keys() - {"full"}):  # it would be full for ever, and by right (RET-9)
-            await client.ask(Subscribe, topic, "", Start.EARLIEST, credit=random.choice([1, 10, 1000]))
+        for topic in sorted(
+            world.topics.keys() - {"full"}
+        ):  # it would be full for ever, and by right (RET-9)
+            await client.ask(
+                Subscribe, topic, "", Start.EARLIEST, credit=random.choice([1, 10, 1000])
+            )
         while not world.is_published:
             await client.news(10)
             client.events.clear()
@@ -98,7 +110,9 @@ async def babbler(world, name, random):
 
 
 async def vanisher(world, name, random):
-    """Is gone in the middle of a frame; sometimes a cable was pulled, and TCP finds that out much later."""
+    """Is gone in the middle of a frame; sometimes a cable was pulled, and TCP finds that out much
+    later.
+    """
     async with connected(world, name, random, world.weather(random), is_good=False) as client:
         await client.hello()
         for topic in world.topics:

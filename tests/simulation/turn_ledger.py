@@ -1,8 +1,9 @@
 """The book of turns: how much each of them does, and who has to wait for whom (LAG-5).
 
-The scheduler is asked nothing. The ledger stands between it and the connections, and sees who asks and whose turn
-comes. Whoever has used nothing for a while is behind nobody, by any account of what is fair: it may have to wait until
-each of the others has had a turn, and not until one of them has had two.
+The scheduler is asked nothing. The ledger stands between it and the connections, and sees who asks
+and whose turn comes. Whoever has used nothing for a while is behind nobody, by any account of what
+is fair: it may have to wait until each of the others has had a turn, and not until one of them has
+had two.
 """
 
 from collections import Counter
@@ -10,8 +11,8 @@ from functools import partial
 
 import trio
 
-from zaichik.broker.subscription_manager import MESSAGES_A_TURN
-from zaichik.serving.connection import REQUESTS_A_TURN
+from zaichik.core.subscription_manager import MESSAGES_A_TURN
+from zaichik.server.connection import REQUESTS_A_TURN
 
 from .trace import Anomaly
 
@@ -30,7 +31,8 @@ class TurnLedger:
         self._world = world
         self._hosts = {}  # of turns, as long as they have not left
         self._used_at = {}  # host: when it last had a turn, or a new connection
-        self._waiting = {}  # host that waits, and is behind nobody: how many turns each other has had meanwhile
+        # host that waits, and is behind nobody: how many turns each other has had meanwhile
+        self._waiting = {}
         self._current = None
         self._join, self._ask, self._leave = scheduler.join, scheduler.ask, scheduler.leave
         scheduler.join, scheduler.ask, scheduler.leave = self._joins, self._asks, self._leaves
@@ -44,7 +46,11 @@ class TurnLedger:
 
     def _asks(self, turns, **how):
         host = self._hosts.get(turns)
-        if host and turns is not self._current and trio.current_time() - self._used_at[host] > WHILE:
+        if (
+            host
+            and turns is not self._current
+            and trio.current_time() - self._used_at[host] > WHILE
+        ):
             self._waiting.setdefault(host, Counter())
         self._ask(turns, **how)
 
@@ -55,7 +61,10 @@ class TurnLedger:
         turns.take = partial(self._empty_turn, host)
 
     def _empty_turn(self, host):
-        """A connection that has left still asks if an answer comes for it from the disk. That costs next to nothing."""
+        """A connection that has left still asks if an answer comes for it from the disk.
+
+        That costs next to nothing.
+        """
         self._waiting.pop(host, None)
         return False
 
@@ -78,10 +87,16 @@ class TurnLedger:
         for waiting, had in self._waiting.items():
             had[host] += 1
             if had[host] > 1:
-                self._fail("P5", f"{host} has {had[host]} turns while {waiting} waits, which has had none for long")
+                self._fail(
+                    "P5",
+                    f"{host} has {had[host]} turns while {waiting} waits, which has had none for "
+                    "long",
+                )
 
     def _fail(self, promise, text):
-        self._world.fail(Anomaly(promise, text))  # this is called by the broker; see `ConnectionLedger.say`
+        self._world.fail(
+            Anomaly(promise, text)
+        )  # this is called by the broker; see `ConnectionLedger.say`
 
     def _sight(self, connection):
         book = self._world.books[connection._stream.number]
@@ -103,4 +118,6 @@ class TurnLedger:
             is_over = subscription.ended or is_cut_off or subscription.cursor >= subscription.until
             if subscription.ahead and subscription.has_credit and has_room and not is_over:
                 left = f"{subscription.ahead} messages of {subscription.topic.name}"
-                self._fail("P3", f"{book.name} is told that the broker stops, and has credit for {left}")
+                self._fail(
+                    "P3", f"{book.name} is told that the broker stops, and has credit for {left}"
+                )

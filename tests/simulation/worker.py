@@ -1,8 +1,9 @@
-"""Threads that follow a seed: each runs only while the event loop waits for it, from one call of the disk to the next.
+"""Threads that follow a seed: each runs only while the event loop waits for it, from one call of
+the disk to the next.
 
-They are real threads, because the code under test is to be the real one; but of all threads of the process, one runs at
-a time, and the loop decides which, and when. So a call of the disk takes simulated time, others work meanwhile, and the
-power may be cut in the middle of it.
+They are real threads, because the code under test is to be the real one; but of all threads of the
+process, one runs at a time, and the loop decides which, and when. So a call of the disk takes
+simulated time, others work meanwhile, and the power may be cut in the middle of it.
 """
 
 import threading
@@ -18,9 +19,12 @@ class Worker(threading.Thread):
         time: simulated seconds, called by the event loop.
 
     Attributes:
-        call: of the disk, that it is in the middle of: the method and the path; None when the work is done.
+        call: of the disk, that it is in the middle of: the method and the path; None when the work
+            is done.
         now: simulated seconds: the thread cannot ask.
         found: the first anomaly that has shown in it.
+        is_done: whether the thread has ended.
+        is_killed: whether the power was cut before that.
     """
 
     def __init__(self, work, time):
@@ -32,6 +36,7 @@ class Worker(threading.Thread):
         self.now = 0.0
         self.found = None
         self.is_done = False
+        self.is_killed = False
 
     def run(self):
         try:
@@ -41,7 +46,7 @@ class Worker(threading.Thread):
         self.call, self.is_done = None, True
         self._paused.release()
 
-    # -- in the thread -----------------------------------------------------------------------------------------
+    # -- in the thread ---------------------------------------------------------------------------
 
     def stop_at(self, call):
         """Stop in the middle of a call. Returns how it is to end."""
@@ -50,10 +55,13 @@ class Worker(threading.Thread):
         self._go.acquire()
         return self._fault
 
-    # -- in the event loop -------------------------------------------------------------------------------------
+    # -- in the event loop -----------------------------------------------------------------------
 
     def go_on(self, fault=None):
-        """End the call under way, with that error if there is one; returns when it is in the middle of the next one."""
+        """End the call under way, with that error if there is one; returns when it is in the middle
+        of the next one.
+        """
+        assert not self.is_done, "nobody would say that it is in the middle of a call"
         self._fault, self.now = fault, self._time()
         if self.ident is None:
             self.start()
@@ -63,6 +71,9 @@ class Worker(threading.Thread):
 
     def kill(self):
         """The power is cut: whatever call it is in the middle of, it does not get to its end."""
+        if self.is_done:
+            return
+        self.is_killed = True
         while self.ident is not None and not self.is_done:
             self.go_on(Crash())
 
@@ -74,6 +85,8 @@ class Worker(threading.Thread):
 
 
 def under_way(*call):
-    """What a `SimDisk` is to call: a worker stops there; anybody else, who is the event loop, does not."""
+    """What a `SimDisk` is to call: a worker stops there; anybody else, who is the event loop, does
+    not.
+    """
     worker = threading.current_thread()
     return worker.stop_at(call) if isinstance(worker, Worker) else None

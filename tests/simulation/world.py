@@ -1,4 +1,6 @@
-"""One simulated world: the broker, its network, its clock, and the book of everything that happens in it."""
+"""One simulated world: the broker, its network, its clock, and the book of everything that happens
+in it.
+"""
 
 import logging
 import math
@@ -15,8 +17,8 @@ from .session_ledger import SessionLedger
 from .trace import ANOMALY, Anomaly, Trace
 from .worker import Worker
 
-# What our client warns of is what becomes of it here: a connection was lost, messages were gone. It is no bug.
-# Nor is what a store makes of a power cut: only an error says that something is damaged.
+# What our client warns of is what becomes of it here: a connection was lost, messages were gone. It
+# is no bug. Nor is what a store makes of a power cut: only an error says that something is damaged.
 WARNS_OF_THE_WORLD = {
     "zaichik.client.transport",
     "zaichik.client.subscription",
@@ -61,10 +63,12 @@ class World:
         topics: their ledgers, by name.
         machine: what it runs on, if that can fail; else None.
         life: the broker's, now, or the last one; None before the first.
-        written: what was committed to durable topics by then has outlived the last life; simulated seconds.
+        written: what was committed to durable topics by then has outlived the last life; simulated
+            seconds.
         anomaly: the first promise that was broken.
         is_encrypted: its connections have TLS.
-        record: called at the start of a life with its boot, returns what takes its recording; None if there is none.
+        record: called at the start of a life with its boot, returns what takes its recording; None
+            if there is none.
         is_published: all publishers are done.
         is_stopping: the broker was told to stop, and does not come back.
         sessions: the books of names, by topic and name.
@@ -93,7 +97,7 @@ class World:
         """The broker of this life."""
         return self.life.broker
 
-    # -- lives -------------------------------------------------------------------------------------------------
+    # -- lives -----------------------------------------------------------------------------------
 
     async def begin_life(self):
         """Have the broker start; nobody can connect yet."""
@@ -109,7 +113,9 @@ class World:
                 topic.survives(self.broker.registry.durable(name))
             else:
                 self.topics[name] = topic.successor()
-        self.sessions = {key: book for key, book in self.sessions.items() if self.topics[key[0]].is_durable}
+        self.sessions = {
+            key: book for key, book in self.sessions.items() if self.topics[key[0]].is_durable
+        }
         for (topic, _), book in self.sessions.items():
             book.survives(self.next_offset(topic), self.clock.microseconds(self.written))
 
@@ -126,10 +132,10 @@ class World:
         self.trace.add(self.time(), book.name, "connects as", socket.number)
         return socket
 
-    # -- what follows from the seed ----------------------------------------------------------------------------
+    # -- what follows from the seed --------------------------------------------------------------
 
     def random(self, name):
-        """A source of random numbers of its own, so that nobody's choices depend on what others do."""
+        """A random source of its own, so that no client's choices depend on what others do."""
         return Random(f"{self.seed} {name}")
 
     def weather(self, random):
@@ -143,7 +149,7 @@ class World:
         """Seconds until a connection is cut, for no reason."""
         return random.choice([0.05, 2, 30]) if random.random() < 0.3 else float("inf")
 
-    # -- now -------------------------------------------------------------------------------------------------------
+    # -- now -------------------------------------------------------------------------------------
 
     def time(self):
         """Simulated seconds."""
@@ -154,8 +160,10 @@ class World:
         return self.clock.now_us()
 
     def next_offset(self, topic):
-        """Where the topic ends at this very moment: the one thing that is asked of the broker itself."""
-        return self.broker.registry.get_or_create(topic, self.now_us()).ring.next_offset
+        """Where the topic ends at this very moment: the one thing that is asked of the broker
+        itself.
+        """
+        return self.broker.registry.get_or_create(topic, self.now_us()).end
 
     def session(self, subscribe):
         """The book of the name under which somebody subscribes."""
@@ -211,6 +219,11 @@ class _Log(logging.Handler):
 
     def _is_expected(self, record):
         """Whether it tells of no bug."""
-        if record.name == "zaichik.client.connection":  # a commit to a topic that was in memory before a restart
-            return self._world.life.boot > 1 and "this connection has no subscription" in record.getMessage()
+        if (
+            record.name == "zaichik.client.connection"
+        ):  # a commit to a topic that was in memory before a restart
+            return (
+                self._world.life.boot > 1
+                and "this connection has no subscription" in record.getMessage()
+            )
         return record.name in WARNS_OF_THE_WORLD and record.levelno < logging.ERROR

@@ -2,8 +2,9 @@
 
     python tests/tutorial/rerun.py [NUMBER ...]
 
-For whoever changes a chapter. Blocks that are still true stay as they are, and so do those with `...`, which are only
-reported: where to put it, only you know. Read the difference before you commit it: this makes the text true, not good.
+For whoever changes a chapter. Blocks that are still true stay as they are, and so do those with
+`...`, which are only reported: where to put it, only you know. Read the difference before you
+commit it: this makes the text true, not good.
 """
 
 import re
@@ -37,7 +38,9 @@ def main(numbers: list[int]) -> None:
                     came = pattern.sub(shown, came)
                 text = f"{text[:start]}```console\n{came}```{text[end:]}"
         chapter.text.write_text(text, encoding="utf-8")
-        sys.stdout.write(f"{chapter.text}\n" + "".join(f"    {failure}\n" for failure in reading.failures))
+        sys.stdout.write(
+            f"{chapter.text}\n" + "".join(f"    {failure}\n" for failure in reading.failures)
+        )
         if reading.missed:
             sys.stdout.write(f"    the folder was never as in {', '.join(reading.missed)}\n")
 

@@ -1,7 +1,9 @@
-"""A reader who has nothing but the text: types what it shows, where it says, and compares what comes.
+"""A reader who has nothing but the text: types what it shows, where it says, and compares what
+comes.
 
-It begins a chapter with the program the one before ended with, reads from top to bottom, and ends with a folder that
-must be the chapter's last step to the letter. A line that the text forgot to show is missing in that folder.
+It begins a chapter with the program the one before ended with, reads from top to bottom, and ends
+with a folder that must be the chapter's last step to the letter. A line that the text forgot to
+show is missing in that folder.
 """
 
 import re
@@ -17,14 +19,17 @@ from terminals import Terminals, is_as_shown
 from zaichik.learn import catch_up, snapshots
 from zaichik.learn.chapters import CHAPTERS
 
-# Whether it commits once more than it has to, which an early broker refuses, is up to milliseconds on a busy machine.
+# Whether it commits once more than it has to, which an early broker refuses, is up to milliseconds
+# on a busy machine.
 TYPED_AGAIN = "examples/echo.py"
 
 # What is not the reader's to write: brought by `goto`, or written by programs.
 BROUGHT = ("exercise_", "experiments/")
 
 
-def read(chapter: Chapter, folder: Path, *, stop_at_failures: bool = True, slow: bool = True) -> "Reading":
+def read(
+    chapter: Chapter, folder: Path, *, stop_at_failures: bool = True, slow: bool = True
+) -> "Reading":
     """Work through a chapter in an empty folder; without what is slow, if that is not wanted.
 
     The program of the chapter before is there, if there is one and it goes on.
@@ -145,7 +150,11 @@ class Reading:
         path = self.terminals.folder / told["file"]
         if not path.exists():
             return f"the reader has no {told['file']} here"
-        return None if example.region.parsed.text in path.read_text(encoding="utf-8") else "the file has other lines"
+        return (
+            None
+            if example.region.parsed.text in path.read_text(encoding="utf-8")
+            else "the file has other lines"
+        )
 
     def type(self, example: Example) -> str | None:
         """Run what a console block shows, and compare."""
@@ -160,7 +169,11 @@ class Reading:
                     break
                 came = self.terminals.type(fence)
         self.seen.append((example.region.start, example.region.end, fence, came))
-        return None if is_as_shown(fence.text, came) else f"it shows\n{fence.text}\nand this came\n{came}"
+        return (
+            None
+            if is_as_shown(fence.text, came)
+            else f"it shows\n{fence.text}\nand this came\n{came}"
+        )
 
     def written(self, but: object = ()) -> dict[str, str]:
         """The reader's own files, but for some that they have no need of any more."""

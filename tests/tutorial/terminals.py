@@ -1,10 +1,12 @@
-"""The terminals of a reader: commands typed into them, and what they write compared with what the text shows.
+"""The terminals of a reader: commands typed into them, and what they write compared with what the
+text shows.
 
-Each is 80 columns wide and a real terminal to the programs in it (a pty), so that they write what they would write for
-a reader: pyte keeps what is then on the screen. In the text, a line that begins with `$ ` is typed; the lines below it
-are what comes. `...` stands for any text on a line, and alone on a line for any lines. The port 8889 stands for one
-that is free here, and how long a check took is not compared. A block whose caption says "leave it running" belongs to a
-terminal of its own, and one that says "now shows" is what has come there since.
+Each is 80 columns wide and a real terminal to the programs in it (a pty), so that they write what
+they would write for a reader: pyte keeps what is then on the screen. In the text, a line that
+begins with `$ ` is typed; the lines below it are what comes. `...` stands for any text on a line,
+and alone on a line for any lines. The port 8889 stands for one that is free here, and how long a
+check took is not compared. A block whose caption says "leave it running" belongs to a terminal of
+its own, and one that says "now shows" is what has come there since.
 """
 
 import errno
@@ -27,20 +29,36 @@ from pathlib import Path
 import pyte
 from fences import SHOWS, STARTS, Fence
 
-from zaichik.console.main import main
+from zaichik.cli.main import main
 from zaichik.learn.server import HOST, free_port
 
 ROOT = Path(__file__).parents[2]
 PORT = "8889"
-COLUMNS, ROWS, LINES = 80, 24, 600  # how wide and high programs think it is, and how many lines are kept
-GUARD_S = 120  # after which a program that hangs has failed: one that counts for a second takes ten beside others
-SLOW_GUARD_S = 500  # the same, of those that the text calls slow: all checks of a broker take a minute or two
-QUIET_S = 0.3  # a program that has written what is shown, and then nothing for so long, has no more to say
-SIMPLE = re.compile(r'zaichik( [\w./-]+| "[^"$]*")*')  # nothing in it that a shell would have to read
-TOOK = re.compile(r"\s+\d+\.\d\s+s$", re.MULTILINE)  # on a line of its own where the line before is full
-TYPED = re.compile(r"^\$ .*\n(?:> .*\n)*", re.MULTILINE)  # a command; its further lines begin with `> `
+COLUMNS, ROWS, LINES = (
+    80,
+    24,
+    600,
+)  # how wide and high programs think it is, and how many lines are kept
+# after which a program that hangs has failed: one that counts for a second takes ten beside others
+GUARD_S = 120
+SLOW_GUARD_S = (
+    500  # the same, of those that the text calls slow: all checks of a broker take a minute or two
+)
+# a program that has written what is shown, and then nothing for so long, has no more to say
+QUIET_S = 0.3
+SIMPLE = re.compile(
+    r'zaichik( [\w./-]+| "[^"$]*")*'
+)  # nothing in it that a shell would have to read
+TOOK = re.compile(
+    r"\s+\d+\.\d\s+s$", re.MULTILINE
+)  # on a line of its own where the line before is full
+TYPED = re.compile(
+    r"^\$ .*\n(?:> .*\n)*", re.MULTILINE
+)  # a command; its further lines begin with `> `
 COMMAND = re.compile(r"^[$>] ", re.MULTILINE)
-STAGE = re.compile(r"\$ zaichik learn check S(?:[5-9]|1\d)(?:-S\d+)?")  # all of one that takes long: see test_claims
+STAGE = re.compile(
+    r"\$ zaichik learn check S(?:[5-9]|1\d)(?:-S\d+)?"
+)  # all of one that takes long: see test_claims
 SLOW = "Slow, "  # a caption that begins so is left out where time is short
 
 
@@ -58,7 +76,9 @@ class Screen:
     def lines(self) -> list[str]:
         """The lines up to the cursor's."""
         buffer, last = self._screen.buffer, self._screen.cursor.y
-        rows = ["".join(buffer[y][x].data for x in range(COLUMNS)).rstrip() for y in range(last + 1)]
+        rows = [
+            "".join(buffer[y][x].data for x in range(COLUMNS)).rstrip() for y in range(last + 1)
+        ]
         return rows if rows[-1] else rows[:-1]
 
 
@@ -70,9 +90,14 @@ class Program:
         fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("4H", ROWS, COLUMNS, 0, 0))
         os.set_blocking(self._here, False)
         self._process = subprocess.Popen(
-            ["bash", "-c", command], cwd=folder, env=variables, stdin=there, stdout=there, stderr=there,
+            ["bash", "-c", command],
+            cwd=folder,
+            env=variables,
+            stdin=there,
+            stdout=there,
+            stderr=there,
             start_new_session=True,
-        )  # fmt: skip
+        )
         os.close(there)
         self._screen = Screen()
         self._looked_at = 0
@@ -91,7 +116,9 @@ class Program:
         return self._screen.lines()
 
     def look(self, expected: int) -> list[str]:
-        """The lines that have come since we looked, once there are as many as expected, or no more come."""
+        """The lines that have come since we looked, once there are as many as expected, or no more
+        come.
+        """
         until, came, quiet = time.monotonic() + GUARD_S, 0, time.monotonic() + QUIET_S
         while time.monotonic() < until and self._process.poll() is None:
             if self._read():
@@ -153,8 +180,12 @@ class Terminals:
         self._running: dict[str, Program] = {}
 
     def type(self, fence: Fence) -> str | None:
-        """Type the block's commands; what a reader would then see, in place of the block; None if it is left out."""
-        if not self._slow and (fence.caption.startswith(SLOW) or STAGE.fullmatch(fence.text.partition("\n")[0])):
+        """Type the block's commands; what a reader would then see, in place of the block; None if
+        it is left out.
+        """
+        if not self._slow and (
+            fence.caption.startswith(SLOW) or STAGE.fullmatch(fence.text.partition("\n")[0])
+        ):
             return None
         if started := STARTS.fullmatch(fence.caption):
             return self._start(started["terminal"], fence.text)
@@ -162,7 +193,9 @@ class Terminals:
             return self._shown(self._running[shows["terminal"]].look(len(fence.text.splitlines())))
         guard_s = SLOW_GUARD_S if fence.caption.startswith(SLOW) else GUARD_S
         commands = TYPED.findall(fence.text)
-        return "".join(f"{typed}{self._run(COMMAND.sub('', typed)[:-1], guard_s)}" for typed in commands)
+        return "".join(
+            f"{typed}{self._run(COMMAND.sub('', typed)[:-1], guard_s)}" for typed in commands
+        )
 
     def _run(self, command: str, guard_s: int) -> str:
         if command.startswith("cd "):
@@ -170,14 +203,20 @@ class Terminals:
             return ""
         if SIMPLE.fullmatch(command):
             return self._shown(
-                run_here(shlex.split(self._masked(command))[1:], self.folder, self._environment, guard_s)
+                run_here(
+                    shlex.split(self._masked(command))[1:], self.folder, self._environment, guard_s
+                )
             )
-        return self._shown(Program(self._masked(command), self.folder, self._environment).wait(guard_s))
+        return self._shown(
+            Program(self._masked(command), self.folder, self._environment).wait(guard_s)
+        )
 
     def _start(self, terminal: str, text: str) -> str:
         """Start a program and wait until it has written as much as the text shows."""
         before = self._running.get(terminal)
-        assert before is None or before.has_ended(), f"something runs in the {terminal} terminal already"
+        assert before is None or before.has_ended(), (
+            f"something runs in the {terminal} terminal already"
+        )
         if before is not None:
             self.interrupt(terminal)
         command, *expected = text.splitlines()
@@ -208,8 +247,12 @@ class _Tty(io.TextIOWrapper):
         return True
 
 
-def run_here(words: list[str], folder: Path, variables: dict[str, str], guard_s: int = GUARD_S) -> list[str]:
-    """What `zaichik` shows, run in this process: half a second less for each of the many commands of a chapter."""
+def run_here(
+    words: list[str], folder: Path, variables: dict[str, str], guard_s: int = GUARD_S
+) -> list[str]:
+    """What `zaichik` shows, run in this process: half a second less for each of the many commands
+    of a chapter.
+    """
     output = _Tty(io.BytesIO(), encoding="utf-8", write_through=True)
     before = dict(os.environ)
     os.environ.clear()
@@ -238,7 +281,13 @@ def environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in removed}
     path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
     here = os.pathsep.join(map(str, (ROOT, ROOT / "protocol")))
-    screen = {"ZAICHIK": str(ROOT), "COLUMNS": str(COLUMNS), "LINES": str(ROWS), "TERM": "xterm", "NO_COLOR": "1"}
+    screen = {
+        "ZAICHIK": str(ROOT),
+        "COLUMNS": str(COLUMNS),
+        "LINES": str(ROWS),
+        "TERM": "xterm",
+        "NO_COLOR": "1",
+    }
     return kept | screen | {"PATH": path, "PYTHONPATH": here}
 
 

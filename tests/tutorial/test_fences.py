@@ -3,18 +3,19 @@
 import pytest
 from chapter import TUTORIAL, all_chapters
 from fences import counted, lexed
+from offenders import each
 
 TEXTS = [chapter.text for chapter in all_chapters()]
 # On the tutorial's first page: what is typed in the clone, which the robot has done already.
 SETUP = "make .venv/.installed-learn\nsource .venv/bin/activate\nexport ZAICHIK=$PWD\n"
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.parent.name)
+@each("path", TEXTS, shown=lambda path: path.parent.name)
 def test_every_fence_is_claimed(path):
     assert [fence for fence in lexed(path) if fence.kind == "nobody"] == []
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.parent.name)
+@each("path", TEXTS, shown=lambda path: path.parent.name)
 def test_no_fence_is_passed_over(path):
     assert len(lexed(path)) == counted(path) > 0
 

@@ -1,4 +1,6 @@
-"""What is generated is as its sources are: every block of code its part of a snapshot (I1), every picture (I9)."""
+"""What is generated is as its sources are: every block of code its part of a snapshot (I1), every
+picture (I9).
+"""
 
 import shutil
 import subprocess
@@ -8,6 +10,7 @@ from pathlib import Path
 import pictures
 import pytest
 from chapter import TUTORIAL, all_chapters
+from offenders import each
 
 ROOT = TUTORIAL.parent
 PROLOGUE = (TUTORIAL / "tools" / "prologue").read_text(encoding="utf-8").strip()
@@ -16,7 +19,17 @@ TEXTS = [TUTORIAL / "README.md", *(chapter.text for chapter in all_chapters())]
 
 def cog_check(*paths: Path) -> subprocess.CompletedProcess[str]:
     """Whether cog would leave these files as they are."""
-    command = [sys.executable, "-m", "cogapp", "--check", "--diff", "-U", "-p", PROLOGUE, *map(str, paths)]
+    command = [
+        sys.executable,
+        "-m",
+        "cogapp",
+        "--check",
+        "--diff",
+        "-U",
+        "-p",
+        PROLOGUE,
+        *map(str, paths),
+    ]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -38,7 +51,7 @@ def test_a_block_that_was_changed_by_hand_would_be_noticed(tmp_path):
     assert "+        self._bytes += data" in result.stdout
 
 
-@pytest.mark.parametrize("name", pictures.PICTURES)
+@each("name", pictures.PICTURES)
 def test_a_picture_comes_out_the_same(name):
     assert (TUTORIAL / name).read_text(encoding="utf-8") == pictures.PICTURES[name]
 

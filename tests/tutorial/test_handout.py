@@ -33,5 +33,5 @@ def test_of_what_is_no_clone_no_copy_is_made(tmp_path, monkeypatch):
 
 def test_going_to_a_program_that_was_left_out_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(catch_up.snapshots, "before", lambda _chapter: {})
-    with pytest.raises(catch_up.NoSuchChapter, match="comes without its programs"):
+    with pytest.raises(catch_up.NoSuchChapter, match="has no programs"):
         catch_up.go(catch_up.chapter("06"), tmp_path, catch_up.START)

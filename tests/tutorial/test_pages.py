@@ -3,17 +3,23 @@
 import re
 from pathlib import Path
 
-import pytest
 from chapter import TUTORIAL, all_chapters
 from fences import lexed
+from offenders import each
 
 from zaichik.learn import chapters
 
 CHAPTERS = all_chapters()
-FIRST, BETWEEN = ["Goal", "You need"], {"Type", "Checkpoint", "Predict", "Break it"}  # between, as a chapter needs them
+FIRST, BETWEEN = (
+    ["Goal", "You need"],
+    {"Type", "Checkpoint", "Predict", "Break it"},
+)  # between, as a chapter needs them
 MAY = {"Read"}  # what is there and is not typed
 LONGEST_BLOCK, LONGEST_WITHOUT_A_RUN, COLUMNS = 25, 40, 80
-SHIPPED, WIDE = "From `real/", 120  # the broker's own files are as wide as the project is; they are read in an editor
+SHIPPED, WIDE = (
+    "From `real/",
+    120,
+)  # the broker's own files are as wide as the project is; they are read in an editor
 LAST = ["Exercises", "What real systems do", "Design note", "Recap", "For teachers"]
 WORDS_A_MINUTE = 200  # of a text that one thinks about
 TYPED_LINES_A_MINUTE = 8
@@ -28,20 +34,28 @@ def typed_lines(fence) -> int:
     """How many lines of a fence somebody types who follows the text."""
     if fence.kind != "edit":
         return 0
-    lines = [line for line in fence.text.splitlines() if fence.language == "python" or line.startswith("+")]
+    lines = [
+        line
+        for line in fence.text.splitlines()
+        if fence.language == "python" or line.startswith("+")
+    ]
     return sum(bool(line.strip("+ ")) for line in lines)
 
 
 def amounts(path: Path) -> tuple[int, int, int]:
-    """The words of a text outside its fences, the lines of its blocks of Python, and the commands."""
-    pieces = re.split(r"^```(\w*)\n(.*?)^```$", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    """The words of a text outside its fences, the lines of its Python blocks, and the commands."""
+    pieces = re.split(
+        r"^```(\w*)\n(.*?)^```$", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
     prose, languages, blocks = pieces[::3], pieces[1::3], pieces[2::3]
     lines = sum(map(typed_lines, lexed(path)))
-    commands = sum(text.count("$ ") for kind, text in zip(languages, blocks, strict=True) if kind == "console")
+    commands = sum(
+        text.count("$ ") for kind, text in zip(languages, blocks, strict=True) if kind == "console"
+    )
     return len(" ".join(prose).split()), lines, commands
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+@each("chapter", CHAPTERS, shown=ids)
 def test_a_chapter_has_all_its_headings_in_order(chapter):
     text = chapter.text.read_text(encoding="utf-8")
     assert text.startswith(f"# {chapter.number:02} {chapter.title}\n")
@@ -51,7 +65,7 @@ def test_a_chapter_has_all_its_headings_in_order(chapter):
     assert set(found[len(FIRST) : -len(LAST)]) - MAY == BETWEEN
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+@each("chapter", CHAPTERS, shown=ids)
 def test_every_prediction_has_its_answer_folded_away(chapter):
     text = chapter.text.read_text(encoding="utf-8")
     predictions = re.split(r"^## Predict.*$", text, flags=re.MULTILINE)[1:]
@@ -61,7 +75,7 @@ def test_every_prediction_has_its_answer_folded_away(chapter):
     assert text.count("<details>") == text.count("</details>")
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+@each("chapter", CHAPTERS, shown=ids)
 def test_every_chapter_breaks_something_in_a_way_that_is_run(chapter):
     """What is run is compared (test_reading.py), so the failure is the one that is told."""
     sections = re.split(r"^## ", chapter.text.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -69,14 +83,14 @@ def test_every_chapter_breaks_something_in_a_way_that_is_run(chapter):
     assert [section for section in broken if "```console\n$ " in section]
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+@each("chapter", CHAPTERS, shown=ids)
 def test_the_minutes_are_enough_to_read_and_type(chapter):
     words, lines, commands = amounts(chapter.text)
     needed = words / WORDS_A_MINUTE + lines / TYPED_LINES_A_MINUTE + commands / COMMANDS_A_MINUTE
     assert needed <= chapter.minutes <= 3 * needed, f"{needed:.0f} minutes are needed"
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+@each("chapter", CHAPTERS, shown=ids)
 def test_nobody_types_for_long_without_running_anything(chapter):
     since = 0
     for fence in lexed(chapter.text):
@@ -84,7 +98,7 @@ def test_nobody_types_for_long_without_running_anything(chapter):
         assert since <= LONGEST_WITHOUT_A_RUN, f"{since} lines, up to: {fence.caption}"
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+@each("chapter", CHAPTERS, shown=ids)
 def test_blocks_are_short_and_fit_a_terminal(chapter):
     for fence in lexed(chapter.text):
         lines = fence.text.splitlines()
@@ -94,13 +108,19 @@ def test_blocks_are_short_and_fit_a_terminal(chapter):
             assert len(lines) <= LONGEST_BLOCK, f"{len(lines)} lines: {fence.caption}"
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
-    [TUTORIAL / "README.md", *(chapter.text for chapter in CHAPTERS), *sorted(TUTORIAL.glob("*/README.ru.md"))],
-    ids=lambda path: f"{path.parent.name}/{path.name}",
+    [
+        TUTORIAL / "README.md",
+        *(chapter.text for chapter in CHAPTERS),
+        *sorted(TUTORIAL.glob("*/README.ru.md")),
+    ],
+    shown=lambda path: f"{path.parent.name}/{path.name}",
 )
 def test_links_lead_somewhere(path):
-    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(
+        r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
     links = [target for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
     assert links
     for target in links:
@@ -109,11 +129,13 @@ def test_links_lead_somewhere(path):
         assert file.exists(), target
         if anchor:
             headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
-            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            slugs = {
+                re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings
+            }
             assert anchor in slugs, target
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=ids)
+@each("chapter", CHAPTERS, shown=ids)
 def test_what_is_said_of_real_systems_has_its_source(chapter):
     text = chapter.text.read_text(encoding="utf-8")
     section = text.partition("## What real systems do\n")[2].partition("\n## ")[0]

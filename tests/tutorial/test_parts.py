@@ -34,11 +34,21 @@ if __name__ == "__main__":
 
 
 def test_a_file_is_its_parts():
-    assert list(parts.spans(SOURCE)) == ["the beginning", "one", "Two", "the head of Two", "Two.a", "Two.b", "the end"]
+    assert list(parts.spans(SOURCE)) == [
+        "the beginning",
+        "one",
+        "Two",
+        "the head of Two",
+        "Two.a",
+        "Two.b",
+        "the end",
+    ]
 
 
 def test_a_part_has_the_comments_and_decorators_right_above_it():
-    assert parts.part(SOURCE, "one") == "# Said of the function.\n@cache\ndef one():\n    return 1\n"
+    assert (
+        parts.part(SOURCE, "one") == "# Said of the function.\n@cache\ndef one():\n    return 1\n"
+    )
     assert parts.part(SOURCE, "Two.a").startswith("    # Said of the method.\n")
 
 
@@ -65,7 +75,9 @@ def test_changes_name_the_parts_and_not_what_is_around_them():
 
 
 def test_an_unknown_part_is_answered_with_those_there_are():
-    with pytest.raises(parts.NoSuchPart, match="no part 'three'; there are the beginning, one, Two, "):
+    with pytest.raises(
+        parts.NoSuchPart, match="no part 'three'; there are the beginning, one, Two, "
+    ):
         parts.part(SOURCE, "three")
 
 

@@ -1,4 +1,6 @@
-"""The picture as SVG: the one in docs/pictures comes out the same, and can be read in the light and in the dark."""
+"""The picture as SVG: the one in docs/pictures comes out the same, and can be read in the light and
+in the dark.
+"""
 
 import re
 import xml.etree.ElementTree as ET
@@ -8,8 +10,8 @@ import ring_picture
 from picture_svg import BOXES, DARK, LIGHT, strip_width, svg
 from test_picture import made
 
-from zaichik.views.memory import Memory
-from zaichik.views.picture import picture
+from zaichik.apps.views.memory import Memory
+from zaichik.apps.views.picture import picture
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,9 @@ def test_it_has_a_state_for_each_step_and_stands_still_for_those_who_want_that(d
 
 def luminance(colour):
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 

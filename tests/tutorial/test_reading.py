@@ -1,7 +1,8 @@
 """The reader robot: it works through every chapter with nothing but the text.
 
-It types what is shown where it says (I3), runs every command and compares what comes (I2), and so sees each experiment
-end as the text tells (I8). What it has typed is all that a chapter may change (I4).
+It types what is shown where it says (I3), runs every command and compares what comes (I2), and so
+sees each experiment end as the text tells (I8). What it has typed is all that a chapter may change
+(I4).
 """
 
 import pytest
@@ -79,7 +80,9 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshots, "CHAPTERS", {})
     (tmp_path / "chapter" / "end").mkdir(parents=True)
     (tmp_path / "chapter" / "end" / "hello.py").write_text(PROGRAM, encoding="utf-8")
-    (tmp_path / "chapter" / "chapter.toml").write_text('minutes = 1\nsteps = ["end"]\n', encoding="utf-8")
+    (tmp_path / "chapter" / "chapter.toml").write_text(
+        'minutes = 1\nsteps = ["end"]\n', encoding="utf-8"
+    )
     return Chapter(chapters.Chapter(0, "Small", "chapter"), minutes=1, steps=["end"], stages={})
 
 
@@ -104,7 +107,13 @@ def test_a_text_that_is_true_is_not_complained_about(small, tmp_path):
         ("after `main`, add", "after `start`, add", "there is no part 'start'"),
         ("**New file `hello.py`:**", "A new file:", "No such file"),
     ],
-    ids=["another line", "another line, run", "another output", "a part that is not there", "no word where it goes"],
+    ids=[
+        "another line",
+        "another line, run",
+        "another output",
+        "a part that is not there",
+        "no word where it goes",
+    ],
 )
 def test_a_text_that_is_not_true_would_be_noticed(small, tmp_path, old, new, complaint):
     assert old in TEXT

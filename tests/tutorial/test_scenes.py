@@ -2,11 +2,11 @@
 
 import re
 
-import pytest
 from chapter import TUTORIAL, all_chapters
+from offenders import each
 
-from zaichik.web.stage.knobs import parsed, values
-from zaichik.web.stage.scenes import SCENES
+from zaichik.apps.web.stage.knobs import parsed, values
+from zaichik.apps.web.stage.scenes import SCENES
 
 ADDRESS = re.compile(r"[\w.:/]*/stage#?[^\s`)]*")
 LINK = re.compile(r"- `http://127\.0\.0\.1:8080/stage#(?P<scene>[^\s`]+)`: \*(?P<title>.+)\*")
@@ -22,9 +22,9 @@ def links(text):
             yield *parsed(match["scene"]), match["title"]
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.parent.name)
+@each("path", TEXTS, shown=lambda path: path.parent.name)
 def test_every_link_to_the_stage_names_a_scene_and_its_knobs(path):
-    text = path.read_text(encoding="utf-8").replace("](../docs/stage.md)", "")
+    text = path.read_text(encoding="utf-8").replace("](../docs/teach/stage.md)", "")
     found = [*links(text)]
     assert len(ADDRESS.findall(text)) == len(found), "one has other words"
     for slug, knobs, title in found:
@@ -33,8 +33,11 @@ def test_every_link_to_the_stage_names_a_scene_and_its_knobs(path):
         assert title == scene.words["title"]
 
 
-@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
+@each("scene", SCENES.values())
 def test_a_scene_is_linked_from_its_chapter_and_from_no_other(scene):
-    found = {path.parent.name: {slug for slug, *_ in links(path.read_text(encoding="utf-8"))} for path in TEXTS}
+    found = {
+        path.parent.name: {slug for slug, *_ in links(path.read_text(encoding="utf-8"))}
+        for path in TEXTS
+    }
     linked = [folder for folder, slugs in found.items() if scene.slug in slugs]
     assert linked == [name for name in [scene.words["chapter"]] if name]

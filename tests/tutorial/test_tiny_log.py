@@ -12,7 +12,13 @@ import pytest
 from chapter import TUTORIAL
 
 CHAPTER = TUTORIAL / "17-what-a-disk-changes"
-GROUPS = [[b"two apples"], [b"a pear", b"", b"two pears"], [b"a plum " * 20], [b"tiny", b"a fig"], [b"two apples"] * 3]
+GROUPS = [
+    [b"two apples"],
+    [b"a pear", b"", b"two pears"],
+    [b"a plum " * 20],
+    [b"tiny", b"a fig"],
+    [b"two apples"] * 3,
+]
 
 
 def module(path):
@@ -28,7 +34,9 @@ Disk = module(CHAPTER / "experiments" / "plug.py").Disk
 
 @pytest.fixture
 def written():
-    """A log of several groups: its bytes, its bodies, and the size of the file after each record and each group."""
+    """A log of several groups: its bytes, its bodies, and the size of the file after each record
+    and each group.
+    """
     disk, records, groups = Disk(), [0], [0]
     log = tiny_log.Log(disk)
     for group in GROUPS:
@@ -134,10 +142,17 @@ def test_on_a_real_disk_many_threads_share_syncs_and_all_they_wrote_is_found_aga
 
 
 def test_it_is_the_program_of_its_chapter_and_asks_for_nothing_but_the_standard_library():
-    here, there = (path.read_text(encoding="utf-8") for path in (TUTORIAL / "tiny_log.py", CHAPTER / "end/tiny_log.py"))
+    here, there = (
+        path.read_text(encoding="utf-8")
+        for path in (TUTORIAL / "tiny_log.py", CHAPTER / "end/tiny_log.py")
+    )
     assert here.partition('"""\n\n')[2] == there.partition('"""\n\n')[2]
-    imported = [node for node in ast.walk(ast.parse(here)) if isinstance(node, ast.Import | ast.ImportFrom)]
-    names = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imported}
+    imported = [
+        node for node in ast.walk(ast.parse(here)) if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    names = {
+        node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imported
+    }
     assert names <= sys.stdlib_module_names
 
 

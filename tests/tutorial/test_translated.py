@@ -1,4 +1,4 @@
-"""The Russian pages say what the English ones say: a paragraph whose English has changed is named."""
+"""The Russian pages say what the English ones say: paragraphs changed in English are named."""
 
 # ruff: noqa: RUF001 (Russian letters are meant, those that look like Latin ones, too)
 
@@ -8,6 +8,7 @@ import shutil
 import pytest
 import translated
 from chapter import TUTORIAL
+from offenders import each
 
 ENGLISH = """\
 # Apples
@@ -55,7 +56,7 @@ def names(paragraph):
 
 
 def shape(paragraph):
-    """How its lines begin where that means something: headings, rows, items, pictures, quotations."""
+    """How its lines begin where that matters: headings, rows, items, pictures, quotations."""
     return re.findall(r"^(?:#+ |\||- |!\[|> \*\*|<details>)", paragraph.text, re.MULTILINE)
 
 
@@ -78,11 +79,14 @@ def change(path, old, new):
 
 def told(page):
     """The line and the kind of everything that is open; of copies the kind only."""
-    matches = [re.match(r".*?README\.ru\.md:(\d*):? (\w+):", problem) for problem in translated.problems(page)]
+    matches = [
+        re.match(r".*?README\.ru\.md:(\d*):? (\w+):", problem)
+        for problem in translated.problems(page)
+    ]
     return [f"{match[1]} {match[2]}".strip() for match in matches]
 
 
-@pytest.mark.parametrize("page", translated.PAGES, ids=lambda page: page.parent.name)
+@each("page", translated.PAGES, shown=lambda page: page.parent.name)
 def test_a_russian_page_says_what_the_english_one_says(page):
     assert "\n".join(translated.problems(page)) == ""
 
@@ -95,20 +99,28 @@ def test_whichever_english_paragraph_changes_its_translation_is_named(page, tmp_
     lines = text.splitlines()
     for english, russian, _ in [*translated.pairs(page)]:
         last = english.line + english.text.count("\n")
-        source.write_text("\n".join([*lines[:last], "More of it.", *lines[last:]]), encoding="utf-8")
-        assert [(pair[1], pair[2]) for pair in translated.open_pairs(copy)] == [(russian, russian.line)]
+        source.write_text(
+            "\n".join([*lines[:last], "More of it.", *lines[last:]]), encoding="utf-8"
+        )
+        assert [(pair[1], pair[2]) for pair in translated.open_pairs(copy)] == [
+            (russian, russian.line)
+        ]
 
 
-@pytest.mark.parametrize("page", translated.PAGES, ids=lambda page: page.parent.name)
+@each("page", translated.PAGES, shown=lambda page: page.parent.name)
 def test_a_translation_has_the_code_the_links_and_the_form_of_its_english(page):
     for english, russian, line in translated.pairs(page):
         assert names(english) <= names(russian), line
         assert shape(english) == shape(russian), line
 
 
-@pytest.mark.parametrize("page", translated.PAGES, ids=lambda page: page.parent.name)
+@each("page", translated.PAGES, shown=lambda page: page.parent.name)
 def test_what_stands_above_generated_code_is_in_russian(page):
-    generated = [block.text for block in translated.blocks(page) if block.text.startswith(translated.GENERATED)]
+    generated = [
+        block.text
+        for block in translated.blocks(page)
+        if block.text.startswith(translated.GENERATED)
+    ]
     captions = re.findall(r"^\*\*.+\*\*$", "\n".join(generated), re.MULTILINE)
     assert [caption for caption in captions if not re.search(r"[а-я]", caption)] == []
 
@@ -122,10 +134,13 @@ def test_the_tutorial_names_its_russian_pages():
 def test_a_page_is_made_of_translations_and_copies(page):
     text = page.read_text(encoding="utf-8")
     assert re.sub(r"<!-- en: [0-9a-f]{8} -->\n", "", text) == (
-        ENGLISH.replace("# Apples", "# Яблоки").replace("New file", "Новый файл")
-        .replace("Two apples for Alice", "Два яблока для Алисы").replace("Three pears for Bob", "Три груши для Боба")
-        .replace("one for you", "одно вам").replace("one for me", "одно мне")
-    )  # fmt: skip
+        ENGLISH.replace("# Apples", "# Яблоки")
+        .replace("New file", "Новый файл")
+        .replace("Two apples for Alice", "Два яблока для Алисы")
+        .replace("Three pears for Bob", "Три груши для Боба")
+        .replace("one for you", "одно вам")
+        .replace("one for me", "одно мне")
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,7 +155,16 @@ def test_a_page_is_made_of_translations_and_copies(page):
         ("print(apples)", "print(apples, 3)", ["outdated"]),
         ("$ python3 apples.py", "$ python apples.py", ["outdated"]),
     ],
-    ids=["a word", "a line break", "an item", "a new one", "one less", "a new one at the end", "code", "a command"],
+    ids=[
+        "a word",
+        "a line break",
+        "an item",
+        "a new one",
+        "one less",
+        "a new one at the end",
+        "code",
+        "a command",
+    ],
 )
 def test_a_change_of_the_english_page_is_noticed(page, old, new, found):
     change(page.with_name(translated.ENGLISH), old, new)
@@ -233,15 +257,24 @@ def test_copying_leaves_translations_alone_and_does_not_fail(page, capsys):
 def test_a_link_of_a_generated_line_leads_to_the_russian_page_where_there_is_one(page):
     other = page.parent / "other" / translated.RUSSIAN
     line = (
-        "<!-- [[[cog weave.links() ]]] -->\n[All chapters](../README.md) · [Other](other/README.md)\n<!-- [[[end]]] -->"
+        "<!-- [[[cog weave.links() ]]] -->\n[All chapters](../README.md) · "
+        "[Other](other/README.md)\n<!-- [[[end]]] -->"
     )
-    change(page.with_name(translated.ENGLISH), "Three pears for Bob.", f"Three pears for Bob.\n\n{line}")
+    change(
+        page.with_name(translated.ENGLISH),
+        "Three pears for Bob.",
+        f"Three pears for Bob.\n\n{line}",
+    )
     translated.main(["--refresh"])
-    assert "[Все главы](../README.md) · [Other](other/README.md)" in page.read_text(encoding="utf-8")
+    assert "[Все главы](../README.md) · [Other](other/README.md)" in page.read_text(
+        encoding="utf-8"
+    )
     other.parent.mkdir()
     other.write_text("# Другая\n", encoding="utf-8")
     translated.main(["--refresh"])
-    assert "[Все главы](../README.md) · [Другая](other/README.ru.md)" in page.read_text(encoding="utf-8")
+    assert "[Все главы](../README.md) · [Другая](other/README.ru.md)" in page.read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize("where", ["README.ru.md:4", "nowhere.md:4", "README.ru.md"])

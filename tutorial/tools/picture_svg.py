@@ -7,8 +7,8 @@ those who have asked their system for less of it.
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
-from zaichik.views.marks import Lane, Mark, Picture
-from zaichik.views.printable import clipped
+from zaichik.apps.views.marks import Lane, Mark, Picture
+from zaichik.apps.views.printable import clipped
 
 # By Okabe and Ito, but darker on white: each is read as text, too, so it has a contrast of 4.5 to 1 at least.
 LIGHT = {

@@ -11,13 +11,13 @@ from typing import Any
 
 from picture_svg import strip_width, svg
 
-from zaichik.broker.broker import Broker
-from zaichik.broker.clock import ManualClock
-from zaichik.broker.subscription_manager import SubscriptionManager
-from zaichik.views.memory import Memory
-from zaichik.views.picture import Picture, picture
-from zaichik.views.sentence import count
-from zaichik.views.state import TopicState
+from zaichik.apps.views.memory import Memory
+from zaichik.apps.views.picture import Picture, picture
+from zaichik.apps.views.topic_state import TopicState
+from zaichik.base.clock import ManualClock
+from zaichik.base.counted import counted
+from zaichik.core.broker import Broker
+from zaichik.core.subscription_manager import SubscriptionManager
 from zaichik_protocol import (
     NEED_DATA,
     Batch,
@@ -116,9 +116,9 @@ def _caption(step: int, drawn: Picture) -> str:
     slow = next(lane for lane in drawn.lanes if lane.label == "slow")
     marks = {mark.kind: mark.text for mark in drawn.marks if mark.lane == slow.name}
     if "told" in marks:
-        return f"slow commits, is told that it missed {count(int(marks['told']))}, and reads on"
+        return f"slow commits, is told that it missed {counted(int(marks['told']), 'message')}, and reads on"
     if "lost" in marks:
-        return f"the ring is full: {count(int(marks['lost']))} went before slow read them"
+        return f"the ring is full: {counted(int(marks['lost']), 'message')} went before slow read them"
     if "gate" in marks:
         return "slow has stopped: until it commits, nothing more is sent to it"
     return "a message is stored once; a reader is a number"

@@ -19,10 +19,10 @@ from anyio import to_thread
 from playwright.sync_api import sync_playwright
 
 import zaichik
+from zaichik.apps.web.app import Options
+from zaichik.apps.web.run import run
 from zaichik.client.endpoint import Endpoint
 from zaichik.net.background import BackgroundTasks
-from zaichik.web.app import Options
-from zaichik.web.run import run
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 BUSY_S = 16.0  # until retention has something to end, and a line of rates is long enough to be one

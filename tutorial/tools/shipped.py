@@ -18,7 +18,7 @@ NEAR = 3  # lines: a change is shown with few others
 
 
 def source(name: str) -> str:
-    """The text of a file, named as in the copy: zaichik/broker/ring.py."""
+    """The text of a file, named as in the copy: zaichik/core/ring.py."""
     return (PACKAGES[Path(name).parts[0]] / name).read_text(encoding="utf-8")
 
 

@@ -15,11 +15,11 @@ import shipped
 from chapter import Chapter, all_chapters, chapter
 
 import document
+from zaichik.apps.web.stage.knobs import link, values
+from zaichik.apps.web.stage.scenes import SCENES
 from zaichik.learn.chapters import CHAPTERS
 from zaichik.learn.snapshots import END
 from zaichik.learn.stages import STAGES
-from zaichik.web.stage.knobs import link, values
-from zaichik.web.stage.scenes import SCENES
 from zaichik_protocol import encode, frames
 
 

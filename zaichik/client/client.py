@@ -1,15 +1,17 @@
 """The client: topics, publishing and subscribing over one connection."""
 
-from collections.abc import AsyncIterator, Iterable
+# Not compiled: mypyc has no asynchronous generators, which context managers are written as.
+
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal, overload
 
 import anyio
 
-from zaichik.access.contexts import ClientTls
-from zaichik.client.coalescing import PublishCalls
-from zaichik.client.connection import CLOSE_SECONDS, Connection
+from zaichik.base.clock import MILLISECOND_US
+from zaichik.client.connection import CLOSE_SECONDS, BrokerConnection
 from zaichik.client.dialer import Dialer
 from zaichik.client.endpoint import Endpoint, at
 from zaichik.client.epochs import Epochs, LostTopic
@@ -17,12 +19,14 @@ from zaichik.client.messages import (
     BatchResult,
     Duration,
     Key,
-    Lagged,
     Message,
+    Missed,
+    PatternEvent,
     Payload,
     PublishResult,
     StartAt,
     Topic,
+    batch_of,
     batch_result,
     check_size,
     key_bytes,
@@ -32,13 +36,16 @@ from zaichik.client.messages import (
     payload_bytes,
     start_at,
 )
-from zaichik.client.opening import opened
-from zaichik.client.outcome import Outcome, expected
+from zaichik.client.opening import open_connection, open_further_connection
+from zaichik.client.patterns.follower import Follower, Terms
+from zaichik.client.patterns.pattern import Pattern
+from zaichik.client.patterns.subscription import PatternSubscription
 from zaichik.client.producer import Producer
+from zaichik.client.publishing import Publishing
 from zaichik.client.questions import Questions
-from zaichik.client.sequencer import Sequencers
 from zaichik.client.subscription import Subscription
-from zaichik.net.background import BackgroundTasks
+from zaichik.net.background import DetachedTasks
+from zaichik.net.tls_settings import ClientTls
 from zaichik_protocol import (
     DEFAULT_PORT,
     FOREVER,
@@ -52,11 +59,9 @@ from zaichik_protocol import (
     Disconnected,
     Ping,
     Pong,
-    Publish,
-    Published,
     Setting,
+    Start,
     Subscribe,
-    Subscribed,
     TopicCreated,
     Unsubscribe,
     Welcome,
@@ -64,9 +69,12 @@ from zaichik_protocol import (
 
 DEFAULT_CREDIT = 1000  # messages in flight or waiting here: enough to keep a fast reader busy
 DEFAULT_CREDIT_BYTES = 8 * 1024 * 1024
-COMMIT_SECONDS = 0.1  # so that the broker soon knows what a slow program has settled, whatever its credit
-WAITING_SECONDS = 0.005  # the same, while the program waits for more
-SILENCE_SECONDS = 30.0  # a broker answers within milliseconds; if this takes longer, it is frozen, or the network is
+# So that the broker soon knows what a slow program has settled, whatever its credit.
+COMMIT_SECONDS = 0.1
+# The same, while the program waits for more.
+WAITING_SECONDS = 0.005
+# A broker answers within milliseconds; if this takes longer, it is frozen, or the network is
+SILENCE_SECONDS = 30.0
 RECONNECT_SECONDS = 60.0  # a broker that was restarted is back by then
 MOST_RECONNECT_SECONDS = 300.0  # half as long as a broker remembers numbered batches
 
@@ -85,36 +93,42 @@ async def connect(
 ) -> AsyncIterator["Client"]:
     """Returns a client that stays connected for as long as the block lasts.
 
-    A lost connection is replaced behind the scenes, and no request is lost or carried out twice: tasks that wait for a
-    reply, or for messages, wait a little longer. See `zaichik.client` for how.
+    A lost connection is replaced behind the scenes, and no request is lost or carried out twice:
+    tasks that wait for a reply, or for messages, wait a little longer. See `zaichik.client` for
+    how. Another task may leave the block than has entered it, unless that was one of trio's.
 
     Args:
-        host: the broker's address; or all of it in one, `HOST:PORT` or, with TLS and with credentials,
-            `zaichiks://TOKEN@HOST:PORT?pin=sha256:HEX`, as a line of text or as `zaichik.endpoint` has parsed it.
+        host: the broker's address; or all of it in one, `HOST:PORT` or, with TLS and with
+            credentials, `zaichiks://TOKEN@HOST:PORT?pin=sha256:HEX`, as a line of text or as
+            `zaichik.endpoint` has parsed it.
         port: the broker's port, if `host` does not name one.
-        tls: what to insist on with TLS, if not what the address says: see `zaichik.client_tls`. If the address has a
-            pin, it must be in both.
+        tls: what to insist on with TLS, if not what the address says: see `zaichik.client_tls`. If
+            the address has a pin, it must be in both.
         name: the client's name in the broker's log and in `describe`.
-        timeout: seconds the broker may take to accept a connection and answer its Hello. With a password, the answer
-            may take 30 seconds, if `timeout` is not longer than that: brokers check passwords one at a time.
-        reconnect: seconds to keep trying after the connection was lost, before everything raises `ConnectionLost`;
-            0: do not try. The first connection is attempted only once.
-        silence_timeout: seconds after which the connection to a broker that owes a reply, and sends nothing at all,
-            counts as lost. It must be longer than one batch takes over a slow network; `math.inf`: never.
-        on_new_epoch: what to do when the broker comes back without a topic that this client created or published to,
-            so that a topic of that name is a different one (TOP-5). "warn" logs a warning and adds the topic to
-            `Client.lost_topics`; "raise" also makes every later publish to that topic raise `EpochChanged`.
+        timeout: seconds the broker may take to accept a connection and answer its Hello. With a
+            password, the answer may take 30 seconds, if `timeout` is not longer than that: brokers
+            check passwords one at a time.
+        reconnect: seconds to keep trying after the connection was lost, before everything raises
+            `ConnectionLost`; 0: do not try. The first connection is attempted only once.
+        silence_timeout: seconds after which the connection to a broker that owes a reply, and sends
+            nothing at all, counts as lost. It must be longer than one batch takes over a slow
+            network; `math.inf`: never.
+        on_new_epoch: what to do when the broker comes back without a topic that this client created
+            or published to, so that a topic of that name is a different one (TOP-5); or with an
+            older copy of it. "warn" logs a warning and adds the topic to `Client.lost_topics`;
+            "raise" also makes every later publish to that topic raise `EpochChanged`.
 
     Raises:
-        ConnectFailed: there is no broker, or none answered in time, or TLS failed, or the credentials would be
-            readable on the way.
+        ConnectFailed: there is no broker, or none answered in time, or TLS failed, or the
+            credentials would be readable on the way.
         BrokerError: the broker refused to serve this client, with `AuthFailed` for example.
-        ValueError: `host` is not an address, `reconnect` is not from 0 to 300, `silence_timeout` is not above 0,
-            `on_new_epoch` is neither word, or `name` is longer than 65,535 bytes.
+        ValueError: `host` is not an address, `reconnect` is not from 0 to 300, `silence_timeout` is
+            not above 0, `on_new_epoch` is neither word, or `name` is longer than 65,535 bytes.
     """
     if not 0 <= reconnect <= MOST_RECONNECT_SECONDS:
         raise ValueError(
-            f"reconnect must be 0 to {MOST_RECONNECT_SECONDS:g} seconds, not {reconnect!r}: after 600 seconds a broker "
+            f"reconnect must be 0 to {MOST_RECONNECT_SECONDS:g} seconds, not {reconnect!r}: after "
+            "600 seconds a broker "
             "has forgotten which batches it stored, and a retry could store one twice"
         )
     if not silence_timeout > 0:
@@ -122,31 +136,48 @@ async def connect(
     if on_new_epoch not in {"warn", "raise"}:
         raise ValueError(f"on_new_epoch must be 'warn' or 'raise', not {on_new_epoch!r}")
     dialer = Dialer(at(host, port), tls)
-    opening = opened(dialer, name, timeout, reconnect, silence_timeout)
-    async with opening as connection, BackgroundTasks() as tasks:
+    opening = open_connection(dialer, name, timeout, reconnect, silence_timeout)
+    async with opening as connection, DetachedTasks() as tasks:
         epochs = Epochs(connection, is_strict=on_new_epoch == "raise")
-        sequencers = Sequencers(connection, tasks.group, epochs)
-        client = Client(connection, sequencers, epochs)
+        publishing = Publishing(connection, tasks.group, epochs)
+        another = partial(
+            open_further_connection, dialer, name, timeout, reconnect, silence_timeout
+        )
+        client = Client(connection, publishing, epochs, another)
         tasks.group.start_soon(client.commit_regularly)
         try:
             yield client
         finally:
-            sequencers.close()
+            publishing.close()
 
 
 class Client(Questions):
     """A connection to a broker; `connect` makes one. Many tasks may call its methods at once.
 
-    Besides the errors it names, each method raises `ConnectionLost` once the connection is lost for good.
+    Besides the errors it names, each method raises `ConnectionLost` once the connection is lost for
+    good.
     """
 
-    def __init__(self, connection: Connection, sequencers: Sequencers, epochs: Epochs) -> None:
+    def __init__(
+        self,
+        connection: BrokerConnection,
+        publishing: Publishing,
+        epochs: Epochs,
+        another: Callable[[], AbstractAsyncContextManager[BrokerConnection]],
+    ) -> None:
         super().__init__(connection)
-        self._sequencers = sequencers
+        self._publishing = publishing
         self._epochs = epochs
-        self._calls = PublishCalls(connection, sequencers)
-        self._subscriptions: set[Subscription[Any]] = set()
-        self._waits = anyio.Event()  # set when a loop over one of them begins to wait for more
+        # Opens one more connection, for as long as its block lasts.
+        self._another = another
+        self._subscriptions: set[Subscription[Any] | PatternSubscription[Any]] = set()
+        # Set when a loop over one of them begins to wait for more.
+        self._waits = anyio.Event()
+
+    @property
+    def connection(self) -> BrokerConnection:
+        """The connection, for `zaichik.blocking`."""
+        return self._connection
 
     @property
     def welcome(self) -> Welcome:
@@ -155,13 +186,15 @@ class Client(Questions):
 
     @property
     def lost_topics(self) -> tuple[LostTopic, ...]:
-        """Topics that this client created or published to, and that the broker has lost since (TOP-5).
+        """Topics of this client that the broker has lost since (TOP-5).
 
-        They are looked for after every reconnection. A broker that was not restarted has lost none.
+        Those are topics that it created or published to. They are looked for after every
+        reconnection. A broker that was not restarted has lost none, and what this client has
+        deleted is not lost.
         """
         return tuple(self._epochs.lost)
 
-    # -- topics ----------------------------------------------------------------------------------------------
+    # -- topics ----------------------------------------------------------------------------------
 
     async def create_topic(
         self,
@@ -177,62 +210,89 @@ class Client(Questions):
         durable: bool | None = None,
         log_bytes: int | None = None,
         segment_bytes: int | None = None,
+        table: bool | None = None,
+        tombstones: Duration | None = None,
     ) -> Topic:
         """Returns the topic, created with these settings if it does not exist.
 
-        Settings left out take the broker's defaults in a new topic, and are not compared in an existing one (TOP-2).
+        Settings left out take the broker's defaults in a new topic, and are not compared in an
+        existing one (TOP-2).
 
         Args:
             topic: 1 to 200 bytes of UTF-8, no control characters, not beginning with "$".
-            retention_ttl: how long messages stay readable for latecomers: seconds, a timedelta or "forever".
+            retention_ttl: how long messages stay readable for latecomers: seconds, a timedelta or
+                "forever".
             compaction_window: how long a key's first message keeps later ones out; 0 is off.
             capacity: most messages kept; the oldest are evicted first.
             max_bytes: most bytes kept; as above.
             max_keys: most keys whose windows are remembered.
-            journal: bytes of its journal, the topic `$journal/NAME` that records every message published (JRN-1);
-                0: none.
-            overflow: what a full topic does with messages that a reader still needs: "evict" drops them; "reject"
-                refuses new messages until there is room, and publishing waits for that (RET-9).
-            durable: whether messages are on the disk before they are answered and delivered (DUR-1). Then they are kept
-                for ever unless `retention_ttl` says otherwise, and `capacity` and `max_bytes` bound those in memory.
-            log_bytes: of a durable topic: most bytes on the disk; the oldest messages are evicted first.
+            journal: bytes of its journal, the topic `$journal/NAME` that records every message
+                published (JRN-1); 0: none.
+            overflow: what a full topic does with messages that a reader still needs: "evict" drops
+                them; "reject" refuses new messages until there is room, and publishing waits for
+                that (RET-9).
+            durable: whether messages are on the disk before they are answered and delivered
+                (DUR-1). Then they are kept for ever unless `retention_ttl` says otherwise, and
+                `capacity` and `max_bytes` bound those in memory.
+            log_bytes: of a durable topic: most bytes on the disk; the oldest messages are evicted
+                first.
             segment_bytes: of a durable topic: bytes of each file of the log.
+            table: whether the topic is a table, which keeps the last message of each key (TAB-1).
+                Then nothing is evicted: `capacity` and `max_bytes` bound what can be read, and a
+                publish beyond them raises `TableFull`.
+            tombstones: of a table: how long it keeps the messages that delete keys (TAB-5).
 
         Raises:
-            ValueError: a duration or `overflow` is not one of the values allowed, or a number does not fit its field.
+            ValueError: a duration or `overflow` is not one of the values allowed, or a number does
+                not fit its field.
             TopicExists: it exists with settings other than those named (TOP-2).
             InvalidField: a name or a value is out of range.
         """
-        named = {
-            Setting.RETENTION_TTL_MS: None if retention_ttl is None else milliseconds(retention_ttl),
-            Setting.COMPACTION_WINDOW_MS: None if compaction_window is None else milliseconds(compaction_window),
+        named: dict[Setting, int | None] = {
+            Setting.RETENTION_TTL_MS: None,
+            Setting.COMPACTION_WINDOW_MS: None,
             Setting.CAPACITY: capacity,
             Setting.MAX_BYTES: max_bytes,
             Setting.MAX_KEYS: max_keys,
             Setting.JOURNAL_BYTES: journal,
-            Setting.OVERFLOW: None if overflow is None else overflow_of(overflow),
-            Setting.DURABLE: None if durable is None else int(durable),
+            Setting.OVERFLOW: None,
+            Setting.DURABLE: None,
             Setting.LOG_BYTES: log_bytes,
             Setting.SEGMENT_BYTES: segment_bytes,
+            Setting.TABLE: None,
+            Setting.TOMBSTONES_MS: None,
         }
-        for number, value in named.items():
-            if value is not None and not 0 <= value < 2**64:
-                raise ValueError(f"{number.name.lower()} must be 0 to 2^64 - 1, not {value}")
-        pairs = tuple((int(number), value) for number, value in named.items() if value is not None)
+        if retention_ttl is not None:
+            named[Setting.RETENTION_TTL_MS] = milliseconds(retention_ttl)
+        if compaction_window is not None:
+            named[Setting.COMPACTION_WINDOW_MS] = milliseconds(compaction_window)
+        if overflow is not None:
+            named[Setting.OVERFLOW] = overflow_of(overflow)
+        if durable is not None:
+            named[Setting.DURABLE] = int(durable)
+        if table is not None:
+            named[Setting.TABLE] = int(table)
+        if tombstones is not None:
+            named[Setting.TOMBSTONES_MS] = milliseconds(tombstones)
+        pairs = _pairs(named)
         request = CreateTopic(self._connection.next_id(), topic, pairs)
-        reply = await self._connection.request(request, TopicCreated, partial(self._epochs.created, topic, pairs))
+        reply = await self._connection.request(
+            request, TopicCreated, partial(self._epochs.created, topic, pairs)
+        )
         return Topic(topic, bool(reply.created), reply.epoch, named_settings(reply.settings))
 
     async def delete_topic(self, topic: str, *, if_empty: bool = False, epoch: int = 0) -> None:
-        """Returns when the topic is gone, with its messages, its named positions and its journal (TOP-6).
+        """Returns when the topic is gone, with its messages, named positions and journal (TOP-6).
 
-        Its readers get `SubscriptionLost`. If the connection is lost meanwhile and the topic is gone afterwards, that
-        counts as success: the broker may have deleted it before its reply was lost.
+        Its readers get `SubscriptionLost`. If the connection is lost meanwhile and the topic is
+        gone afterwards, that counts as success: the broker may have deleted it before its reply was
+        lost.
 
         Args:
             topic: its name.
             if_empty: only if it holds no message and has no reader and no named position.
-            epoch: only the topic with this epoch, as returned by `create_topic` or a subscription; 0: any.
+            epoch: only the topic with this epoch, as returned by `create_topic` or a subscription;
+                0: any.
 
         Raises:
             NoSuchTopic: there is no topic of that name.
@@ -241,10 +301,20 @@ class Client(Questions):
             InvalidField: the name is not valid, or reserved for the broker.
             Unsupported: the broker is too old to know this request.
         """
-        await self._connection.request(Delete(self._connection.next_id(), topic, epoch, if_empty=if_empty), Deleted)
+        request = Delete(self._connection.next_id(), topic, epoch, if_empty=if_empty)
+        try:
+            await self._connection.request(
+                request, Deleted, partial(self._publishing.deleted, topic)
+            )
+        except anyio.get_cancelled_exc_class():
+            # It may be carried out all the same, and is then no loss.
+            self._publishing.forget(topic)
+            raise
 
     async def disconnect(self, connection: int) -> None:
-        """Returns when the broker has begun to close another connection (CLO-4). Its client may connect again.
+        """Returns when the broker has begun to close another connection (CLO-4).
+
+        Its client may connect again.
 
         Args:
             connection: its number, from `connections`.
@@ -253,95 +323,130 @@ class Client(Questions):
             InvalidField: no connection has that number, or this one has it.
             Unsupported: the broker is too old to know this request.
         """
-        await self._connection.request(Disconnect(self._connection.next_id(), connection), Disconnected)
+        await self._connection.request(
+            Disconnect(self._connection.next_id(), connection), Disconnected
+        )
 
     async def advance_clock(self, by: Duration) -> int:
-        """Returns the broker's time, in µs since 1970, once its clock has been moved forward by that much (TIM-4).
+        """Returns the broker's time once its clock has been moved forward by that much (TIM-4).
 
-        What that time ends has ended by then: messages have expired, compaction windows are over, names of readers that
-        are away are forgotten. Deadlines of connections are not affected.
+        It is in µs since 1970. What that time ends has ended by then: messages have expired,
+        compaction windows are over, names of readers that are away are forgotten. Deadlines of
+        connections are not affected.
 
         Args:
-            by: seconds, exact to the millisecond, or a timedelta. If two clients do this at once, it may count once.
+            by: seconds, exact to the millisecond, or a timedelta. If two clients do this at once,
+                it may count once.
 
         Raises:
-            ValueError: it is negative, and no clock can be set back; or it is more than 584,942 years.
-            InvalidField: the clock would be beyond the year 9799, or another client has moved it further meanwhile.
-            Unsupported: the broker's clock moves by itself, or the broker is too old to know this request.
+            ValueError: it is negative, and no clock can be set back; or it is more than 584,942
+                years.
+            InvalidField: the clock would be beyond the year 9799, or another client has moved it
+                further meanwhile.
+            Unsupported: the broker's clock moves by itself, or the broker is too old to know this
+                request.
             Forbidden: with access control, for a user without the right to delete `$broker`.
         """
         # A time, and not a duration, so that a request that is sent again changes nothing.
-        to_us = int((await self.describe())["now_us"]) + milliseconds(by) * 1000
-        await self._connection.request(AdvanceClock(self._connection.next_id(), to_us), ClockAdvanced)
+        to_us = int((await self.describe())["now_us"]) + milliseconds(by) * MILLISECOND_US
+        await self._connection.request(
+            AdvanceClock(self._connection.next_id(), to_us), ClockAdvanced
+        )
         return to_us
 
     async def ping(self) -> None:
         """Returns when the broker has carried out everything sent before."""
         await self._connection.request(Ping(self._connection.next_id()), Pong)
 
-    # -- publishing ------------------------------------------------------------------------------------------
+    # -- publishing ------------------------------------------------------------------------------
 
-    async def publish(self, topic: str, payload: Payload, key: Key = None) -> PublishResult:
+    async def publish(self, topic: str, payload: Payload | None, key: Key = None) -> PublishResult:
         """Publishes one message; returns its result once it is readable (PUB-1).
 
         Concurrent calls share batches. For a stream of messages, `producer` is faster still.
 
+        Args:
+            topic: where to; created if it does not exist.
+            payload: its bytes; None deletes the key from a table (TAB-5). In another topic that is
+                a message with an empty payload.
+            key: its key, if it has one.
+
         Raises:
             MessageTooLarge: more bytes than `welcome.max_message`.
+            TableFull: the table would hold more than it may. Nothing was stored.
+            InvalidField: an empty payload with a key, for a table: None deletes the key.
+            ValueError: a key is to be deleted, and none is named.
         """
-        name = b"" if key is None else key_bytes(key)
+        name = b""
+        if key is not None:
+            name = key_bytes(key)
+        is_tombstone = payload is None
         if type(payload) is not bytes:
-            payload = payload_bytes(payload)
-        return await self._calls.publish(topic, name, payload)
+            payload = payload_bytes(payload, name)
+        return await self._publishing.publish(topic, name, payload, is_tombstone=is_tombstone)
 
     async def publish_batch(
-        self, topic: str, batch: Batch | Iterable[tuple[Key, Payload]], *, producer: int = 0, number: int = 0
+        self,
+        topic: str,
+        batch: Batch | Iterable[tuple[Key, Payload | None]],
+        *,
+        producer: int = 0,
+        number: int = 0,
+        tombstones: bool = False,
     ) -> BatchResult:
-        """Publishes several messages, given as (key, payload) pairs, all or none; returns their result (PUB-2).
+        """Publishes several messages, all or none; returns their result (PUB-2).
 
-        The client numbers its batches, so that none is stored twice however often it is sent. A program that wants to
-        be safe from its own repetitions as well numbers them itself: a batch that was stored before is not stored
-        again, and its first result is repeated (PUB-4).
+        The client numbers its batches, so that none is stored twice however often it is sent. A
+        program that wants to be safe from its own repetitions as well numbers them itself: a batch
+        that was stored before is not stored again, and its first result is repeated (PUB-4).
 
         Args:
             topic: where to; created if it does not exist.
-            batch: the messages.
+            batch: the messages, as (key, payload) pairs or as the wire's batch. A payload of None
+                deletes its key from a table (TAB-5).
             producer: 64 random bits that the program has chosen; 0: the client numbers the batch.
-            number: of the batch, counted from 0 for each producer and topic, if the program numbers it. It is sent
-                when it is published: the program waits for one result before it publishes the next batch.
+            number: of the batch, counted from 0 for each producer and topic, if the program numbers
+                it. It is sent when it is published: the program waits for one result before it
+                publishes the next batch.
+            tombstones: whether all empty payloads with a key are meant to delete it, as in a copy
+                of messages from a table.
 
         Raises:
-            BatchTooLarge: more messages than `welcome.max_batch`, more bytes than `welcome.max_message`, or more than
-                the topic's ring holds. Nothing was stored.
-            SequenceGap, ProducerUnknown: a batch before this one is missing, or the broker has forgotten the producer.
+            BatchTooLarge: more messages than `welcome.max_batch`, more bytes than
+                `welcome.max_message`, or more than the topic's ring holds. Nothing was stored.
+            SequenceGap, ProducerUnknown: a batch before this one is missing, or the broker has
+                forgotten the producer.
+            TableFull: the table would hold more than it may. Nothing was stored.
+            ValueError: of empty payloads with a key, some are None and others not: publish them in
+                two batches.
         """
         if not isinstance(batch, Batch):
-            batch = Batch.of((key_bytes(key), payload_bytes(payload)) for key, payload in batch)
+            batch, tombstones = batch_of(batch, tombstones=tombstones)
         check_size(batch.count, batch.size, self.welcome)
         if producer:
-            return batch_result(await self._sequencers.send_numbered(topic, batch, producer, number), batch.count)
-        outcome = Outcome()
-        withdraw = self._sequencers.post(topic, batch, outcome.settle)
-        try:
-            reply = expected(Published, Publish, await outcome.wait())
-        except anyio.get_cancelled_exc_class():
-            withdraw()  # a batch that was sent keeps its number until it is answered
-            raise
+            reply = await self._publishing.send_numbered(
+                topic, batch, producer, number, tombstones=tombstones
+            )
+            return batch_result(reply, batch.count)
+        reply = await self._publishing.store(topic, batch, tombstones=tombstones)
         return batch_result(reply, batch.count)
 
     @asynccontextmanager
     async def producer(
         self, topic: str, *, max_batch: int = 1000, max_bytes: int = 256 * 1024
     ) -> AsyncIterator[Producer]:
-        """Returns a producer for the topic, which is flushed when the block ends, unless it is cancelled.
+        """Returns a producer for the topic.
+
+        It is flushed when the block ends, unless the block is cancelled.
 
         Args:
             topic: the topic to publish to.
             max_batch: the most messages in a batch.
             max_bytes: the most bytes in a batch; a single message may have more.
         """
-        most, size = min(max_batch, self.welcome.max_batch), min(max_bytes, self.welcome.max_message)
-        producer = Producer(self._connection, self._sequencers, topic, most, size)
+        max_batch = min(max_batch, self.welcome.max_batch)
+        max_bytes = min(max_bytes, self.welcome.max_message)
+        producer = Producer(self._connection, self._publishing, topic, max_batch, max_bytes)
         try:
             yield producer
             await producer.flush()
@@ -351,9 +456,10 @@ class Client(Questions):
                 await producer.flush()
             raise
         finally:
-            producer.close(partial(RuntimeError, "the producer has ended, with its `async with` block"))
+            ended = "the producer has ended, with its `async with` block"
+            producer.close(partial(RuntimeError, ended))
 
-    # -- subscribing -----------------------------------------------------------------------------------------
+    # -- subscribing -----------------------------------------------------------------------------
 
     @overload
     def subscribe(
@@ -381,7 +487,7 @@ class Client(Questions):
         credit_bytes: int = ...,
         name: str = ...,
         events: bool,
-    ) -> AbstractAsyncContextManager[Subscription[Message | Lagged]]: ...
+    ) -> AbstractAsyncContextManager[Subscription[Message | Missed]]: ...
 
     @asynccontextmanager
     async def subscribe(
@@ -400,21 +506,25 @@ class Client(Questions):
 
         Args:
             topic: the topic to read; created if it does not exist.
-            start: "earliest" (what retention has kept), "latest" (only what is new), an offset, or a datetime:
-                messages accepted since then (RET-4).
+            start: "earliest" (what retention has kept), "latest" (only what is new), an offset, or
+                a datetime: messages accepted since then (RET-4).
             until: stop before this offset; None: never.
             epoch: fail with `EpochChanged` unless the topic still has this epoch (TOP-5).
             credit: the most messages in flight, including those that wait here.
             credit_bytes: the most bytes of keys and payloads in flight.
-            name: the name under which the broker keeps the position for a while after this subscription ends, so that
-                the next one of that name resumes there; `start` only applies to a name the broker does not know
-                (CMT-3). "": anonymous; no position is kept.
-            events: whether to yield `Lagged` events among the messages. Lag is counted and logged in any case.
+            name: the name under which the broker keeps the position for a while after this
+                subscription ends, so that the next one of that name resumes there; `start` only
+                applies to a name the broker does not know (CMT-3). "": anonymous; no position is
+                kept.
+            events: whether to yield `Lagged` and `DeletionsMissed` among the messages. Both are
+                logged in any case, and lag is counted.
 
         Raises:
             OffsetAhead, EpochChanged, NoSuchTopic, TooManySubscriptions, InvalidField.
         """
         where, value = start_at(start)
+        if until is None:
+            until = FOREVER
         request = Subscribe(
             id=self._connection.next_subscription_id(),
             topic=topic,
@@ -422,19 +532,16 @@ class Client(Questions):
             start=where,
             value=value,
             epoch=epoch or 0,
-            until=FOREVER if until is None else until,
+            until=until,
             credit=credit,
             credit_bytes=credit_bytes,
         )
         connection = self._connection
         with connection.inbox(request) as inbox:
-            try:
-                asked = inbox.owned(request, self.welcome.features)
-                reply = await connection.request(asked, Subscribed, inbox.answer)
-            except anyio.get_cancelled_exc_class():
-                connection.send_soon(Unsubscribe(0, request.id))  # the broker may have made it all the same
-                raise
-            subscription = Subscription[Any](connection, request, reply, inbox, self._commit_soon, events=events)
+            reply = await connection.subscribe(request)
+            subscription = Subscription[Any](
+                connection, request, reply, inbox, self._commit_soon, events=events
+            )
             self._subscriptions.add(subscription)
             try:
                 yield subscription
@@ -442,13 +549,94 @@ class Client(Questions):
                 self._subscriptions.remove(subscription)
                 subscription.commit_settled()
                 if inbox.is_live:
-                    connection.send_soon(Unsubscribe(0, request.id))
+                    connection.send_soon(Unsubscribe(0, inbox.id))
+
+    @overload
+    def subscribe_pattern(
+        self,
+        pattern: str,
+        *,
+        start: Literal["earliest", "latest"] | datetime = ...,
+        credit: int = ...,
+        credit_bytes: int = ...,
+        name: str = ...,
+        events: Literal[False] = ...,
+    ) -> AbstractAsyncContextManager[PatternSubscription[Message]]: ...
+
+    @overload
+    def subscribe_pattern(
+        self,
+        pattern: str,
+        *,
+        start: Literal["earliest", "latest"] | datetime = ...,
+        credit: int = ...,
+        credit_bytes: int = ...,
+        name: str = ...,
+        events: bool,
+    ) -> AbstractAsyncContextManager[PatternSubscription[Message | PatternEvent]]: ...
+
+    @asynccontextmanager
+    async def subscribe_pattern(
+        self,
+        pattern: str,
+        *,
+        start: Literal["earliest", "latest"] | datetime = "earliest",
+        credit: int = DEFAULT_CREDIT,
+        credit_bytes: int = DEFAULT_CREDIT_BYTES,
+        name: str = "",
+        events: bool = False,
+    ) -> AsyncIterator[PatternSubscription[Any]]:
+        """Returns one subscription to all topics that match, those that come later included.
+
+        When the block begins, those that are there are subscribed to. A topic that comes later is
+        read from its first message, or from what is left of it; what was missed is told (PAT-2).
+
+        Args:
+            pattern: `*` stands for one or more characters but a dot, `**` for any number of any
+                characters. The broker's own topics, whose names begin with `$`, never match.
+            start: where to begin in topics that are there already: "earliest", "latest", or a
+                datetime.
+            credit: the most messages in flight, of all topics together; but one for each topic at
+                least.
+            credit_bytes: the most bytes of keys and payloads in flight, in the same way.
+            name: the name under which the broker keeps the position in each topic; see `subscribe`.
+            events: whether to yield, among the messages, what is told of topics: `TopicGone`,
+                `TopicMissed`, `TopicUnread`, `Lagged` and `DeletionsMissed`; one of `$topics` means
+                that topics may have come and gone unseen. Otherwise they are logged.
+
+        Raises:
+            ValueError: the pattern is empty, or can match nothing; or the start is not of these.
+            InvalidField, Unsupported: the broker is too old to tell its topics.
+        """
+        where, value = start_at(start)
+        if where == Start.OFFSET:
+            raise ValueError(
+                f"a pattern starts at 'earliest', 'latest' or a datetime, not at {start!r}: an "
+                "offset is of one topic"
+            )
+        matching = Pattern(pattern)
+        subscription = PatternSubscription[Any](pattern, name, events=events)
+        terms = Terms(name, where, value, credit, credit_bytes)
+        follower = Follower(self, self._another, self._commit_soon, matching, terms, subscription)
+        async with DetachedTasks() as tasks:
+            tasks.group.start_soon(follower.connections.run)
+            tasks.group.start_soon(follower.run)
+            self._subscriptions.add(subscription)
+            try:
+                await follower.begun()
+                yield subscription
+            finally:
+                self._subscriptions.remove(subscription)
+                follower.close()
 
     def _commit_soon(self) -> None:
         self._waits.set()
 
     async def commit_regularly(self) -> None:
-        """Commit what is settled: soon after a loop has come to wait, and ten times a second for slow programs."""
+        """Commit what is settled.
+
+        That is soon after a loop has come to wait, and ten times a second for slow programs.
+        """
         while True:
             with anyio.move_on_after(COMMIT_SECONDS):
                 await self._waits.wait()
@@ -456,3 +644,19 @@ class Client(Questions):
             self._waits = anyio.Event()
             for subscription in self._subscriptions:
                 subscription.commit_settled()
+
+
+def _pairs(named: dict[Setting, int | None]) -> tuple[tuple[int, int], ...]:
+    """Returns the settings that have values, as the wire carries them.
+
+    Raises:
+        ValueError: a value does not fit its field.
+    """
+    pairs: list[tuple[int, int]] = []
+    for number, value in named.items():
+        if value is None:
+            continue
+        if not 0 <= value < 2**64:
+            raise ValueError(f"{number.name.lower()} must be 0 to 2^64 - 1, not {value}")
+        pairs.append((int(number), value))
+    return tuple(pairs)

@@ -1,13 +1,15 @@
 """A connection to a broker: requests out, replies and events in, over one socket after the other.
 
-When a socket is lost, another one is opened, and unanswered requests are sent again, in order. For that, each request
-is kept until its reply has come. First, right after the greeting, topics are created again and their epochs queried
-(see `epochs`), and the subscriptions are made again under the ids they had, which a new connection allows. All
-other requests are held until the epochs are known. A program only notices a longer wait for a reply, or for messages.
+When a socket is lost, another one is opened, and unanswered requests are sent again, in order. For
+that, each request is kept until its reply has come. First, right after the greeting, topics are
+created again and their epochs queried (see `epochs`), and the subscriptions are made again under
+the ids they had, which a new connection allows. All other requests are held until the epochs are
+known. A program only notices a longer wait for a reply, or for messages.
 
-Requests that are sent again must be idempotent, for the first attempt may have arrived. Most of them are: creating a
-topic that exists, committing what is committed, deleting a topic that is gone. Sequence numbers make publishing so (see
-`sequencer`). A publish without one is not sent again; its outcome is that the connection was lost.
+Requests that are sent again must be idempotent, for the first attempt may have arrived. Most of
+them are: creating a topic that exists, committing what is committed, deleting a topic that is gone.
+Sequence numbers make publishing so (see `sequencer`). A publish without one is not sent again; its
+outcome is that the connection was lost.
 """
 
 import logging
@@ -18,21 +20,24 @@ from functools import partial
 
 import anyio
 
-from zaichik.build import VERSION
+from zaichik.base.build import VERSION
 from zaichik.client.dialer import Dialer
 from zaichik.client.errors import BrokerError, ConnectionLost, ZaichikError, name_of
+from zaichik.client.forking import ADVICE
 from zaichik.client.inbox import Inbox
-from zaichik.client.outcome import Lost, OnOutcome, Outcome, Reply, expected, unexpected
+from zaichik.client.outcome import Lost, OnReply, Outcome, Reply, expected, unexpected
 from zaichik.client.transport import Transport
 from zaichik.net.stream import Stream
 from zaichik_protocol import (
     DURABLE,
     HEARTBEAT,
     OWNER,
+    TABLES,
     Close,
     Closed,
     Delete,
     Deleted,
+    DeletionsMissed,
     Error,
     ErrorCode,
     Frame,
@@ -42,8 +47,12 @@ from zaichik_protocol import (
     Lagged,
     Messages,
     Ping,
+    Pong,
+    ProtocolError,
     Publish,
+    Published,
     Subscribe,
+    Subscribed,
     SubscriptionEnded,
     Unsubscribe,
     Welcome,
@@ -56,18 +65,20 @@ _FIRST_REQUEST = 2**31
 
 CLOSE_SECONDS = 1.0  # how long an orderly close may take before the socket is just closed
 
-Question = tuple[Frame, Callable[[Frame], None]]  # a request, and the callback for its reply
+# A request that concerns one socket only and is not sent again; and the callback for its reply.
+OneTimeRequest = tuple[Frame, Callable[[Frame], None]]
 
 
-class Connection:
-    """Requests, replies and events. `opening.opened` makes one.
+class BrokerConnection:
+    """Requests, replies and events. `opening.open_connection` makes one.
 
     Attributes:
         welcome: the broker's last greeting.
-        on_reconnect: called for each new socket; returns the questions to ask first, before the subscriptions are made
-            again, and those to ask after that.
-        on_resend: called before unanswered requests are sent again, with all of them, and with whether the broker was
-            restarted since they were sent. Returns the request to send instead of each, or None to drop it.
+        on_reconnect: called for each new socket; returns the one-time requests to send first,
+            before the subscriptions are made again, and those to send after that.
+        on_resend: called before unanswered requests are sent again, with all of them, and with
+            whether the broker was restarted since they were sent. Returns the request to send
+            instead of each, or None to drop it.
         on_lost: called when the connection is lost for good.
     """
 
@@ -79,33 +90,48 @@ class Connection:
         name: str = "",
         timeout: float = 5.0,
         reconnect: float = 0.0,
-        silence: float = math.inf,
+        silence_timeout: float = math.inf,
     ) -> None:
-        self.on_reconnect: Callable[[], tuple[list[Question], list[Question]]] = lambda: ([], [])
-        self.on_resend: Callable[[list[Frame], bool], Sequence[Frame | None]] = lambda requests, _is_new: requests
+        self.on_reconnect: Callable[[], tuple[list[OneTimeRequest], list[OneTimeRequest]]] = (
+            lambda: ([], [])
+        )
+        self.on_resend: Callable[[list[Frame], bool], Sequence[Frame | None]] = (
+            lambda requests, _is_new: requests
+        )
         self.on_lost: Callable[[Lost], None] = lambda _: None
         self._dialer = dialer
         self._peer = str(dialer.endpoint)
         self._name = name or f"zaichik-python {VERSION}"
         self._reconnect = reconnect
-        self._transport = Transport(dialer, self, timeout, reconnect, silence)
+        self._transport = Transport(dialer, self, timeout, reconnect, silence_timeout)
         self._requests = 0
         self._last_subscription = 0
-        self._pending: dict[int, tuple[Frame, OnOutcome]] = {}  # by the request's id, in the order they were sent
-        self._asked: set[int] = set()  # ids of questions, which concern this socket only
-        self._is_held = False  # requests wait until all questions are answered
-        self._ahead: set[int] = set()  # ids of requests that were sent while the others were held
-        self._is_new = False  # the broker was restarted since requests were last sent
+        # Requests without a reply, by their ids, in the order they were sent.
+        self._pending: dict[int, tuple[Frame, OnReply]] = {}
+        # The ids of one-time requests, which concern this socket only.
+        self._one_time: set[int] = set()
+        # Whether requests wait until all one-time requests are answered.
+        self._is_held = False
+        # The ids of requests that were sent while the others were held.
+        self._ahead: set[int] = set()
+        # The ids of requests over this socket whose tasks wait for the reply no more.
+        self._abandoned: set[int] = set()
+        # Whether the broker was restarted since requests were last sent.
+        self._is_new = False
         self._inboxes: dict[int, Inbox] = {}
-        self._hello = 0  # the id of the last one
-        self._ended_by = ""  # the name of the code with which the broker announced the end of the last socket
+        # The id of the last Hello.
+        self._hello = 0
+        # The name of the code with which the broker announced the end of the last socket.
+        self._ended_by = ""
         self._lost: Lost | None = None
-        self._greeting = Outcome(self._greeted)  # the first one
+        # The answer to the first Hello, and the callback for that to the next one.
+        self._greeting = Outcome(self._greeted)
         self._on_greeting = self._greeting.settle
         self._tasks = anyio.CancelScope(shield=True)
-        encode(self._next_hello())  # a name that cannot be encoded is refused here, not where it is sent
+        # A name that cannot be encoded is refused here, not where it is sent.
+        encode(self._next_hello())
 
-    # -- requests --------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------
 
     def next_id(self) -> int:
         """Returns an id for a request, from the upper half of all ids; they wrap around."""
@@ -122,43 +148,58 @@ class Connection:
 
         So is an Unsubscribe whose Subscribe is still held.
         """
-        if not (self._is_held and isinstance(frame, Unsubscribe) and frame.subscription not in self._ahead):
-            self._transport.send_soon(frame)
+        if isinstance(frame, Unsubscribe):
+            was_made = not self._is_held or frame.subscription in self._ahead
+            if not was_made:
+                return
+        self._transport.send_soon(frame)
 
     def send_now(self, frame: Frame) -> None:
-        """Send a frame that needs no reply, at once unless others are queued. Without a socket, it is dropped."""
+        """Send a frame that needs no reply, at once unless others are queued.
+
+        Without a socket, it is dropped.
+        """
         self._transport.send_now(frame)
 
-    def post(self, request: Frame, on_outcome: OnOutcome) -> None:
-        """Send a request now; `on_outcome`, which must not fail, is called once.
+    def post(self, request: Frame, on_reply: OnReply) -> None:
+        """Send a request now; `on_reply`, which must not fail, is called once, with the outcome.
 
         Raises:
             ConnectionLost: the connection is lost, and the request was not sent.
         """
         if self._lost is not None:
             raise self._lost()
-        self._send(self._transport.send_now, request)
-        self._pending[request.id] = request, on_outcome
-
-    def _send(self, send: Callable[[Frame], None], request: Frame) -> None:
         if self._is_held:
-            encode(request)  # a request that cannot be encoded is refused here, not where it is sent later
+            # One that cannot be encoded is refused here, not where it is sent later.
+            encode(request)
         else:
-            send(request)
+            self._transport.send_now(request)
+        self._pending[request.id] = request, on_reply
 
-    def ask(self, question: Question) -> None:
-        """Ask the broker a question over this socket, now, even while requests are held. It is not sent again."""
-        request, on_reply = question
+    def post_once(self, request: Frame, on_reply: Callable[[Frame], None]) -> None:
+        """Send a one-time request over this socket, now, even while others are held.
+
+        If the socket is lost, it is not sent again, and `on_reply` is not called.
+        """
         self._transport.send_now(request)
-        self._pending[request.id] = request, partial(self._answered, request.id, on_reply)
-        self._asked.add(request.id)
+        self._pending[request.id] = request, partial(self._replied_once, request.id, on_reply)
+        self._one_time.add(request.id)
 
-    def _answered(self, request_id: int, on_reply: Callable[[Frame], None], outcome: Frame | Lost) -> None:
-        self._asked.discard(request_id)
-        if isinstance(outcome, Frame):
-            on_reply(outcome)  # which may ask more
-            if self._is_held and not self._asked:
-                self._release()
+    def _replied_once(
+        self, request_id: int, on_reply: Callable[[Frame], None], outcome: Frame | Lost
+    ) -> None:
+        self._one_time.discard(request_id)
+        if not isinstance(outcome, Frame):
+            return
+        # It may send another one, for which the others have to wait, too.
+        on_reply(outcome)
+        if self._is_held and not self._one_time:
+            self._release()
+
+    @property
+    def transport(self) -> Transport:
+        """The current socket, for a thread that sends and receives by hand."""
+        return self._transport
 
     @property
     def is_open(self) -> bool:
@@ -171,12 +212,23 @@ class Connection:
         return self._transport.may_reopen
 
     @property
+    def deleting(self) -> set[str]:
+        """The topics with a Delete that has no reply yet."""
+        topics: set[str] = set()
+        for request, _ in self._pending.values():
+            if isinstance(request, Delete):
+                topics.add(request.topic)
+        return topics
+
+    @property
     def is_quiet(self) -> bool:
         """Whether nothing is in flight, so that coalescing would gain nothing."""
         return not self._pending and self._transport.is_quiet
 
     def call_soon(self, call: Callable[[], None]) -> None:
-        """Call a function, which must not fail, once other tasks have had their turn, or when the connection is lost.
+        """Call a function once other tasks have had their turn, or when the connection is lost.
+
+        The function must not fail.
 
         Raises:
             ConnectionLost: it is lost already.
@@ -185,8 +237,12 @@ class Connection:
             raise self._lost()
         self._transport.call_soon(call)
 
-    async def request(self, frame: Frame, kind: type[Reply], on_reply: OnOutcome | None = None) -> Reply:
-        """Returns the reply to a request. If this is cancelled, the request may be carried out all the same.
+    async def request(
+        self, frame: Frame, kind: type[Reply], on_reply: OnReply | None = None
+    ) -> Reply:
+        """Returns the reply to a request.
+
+        If this is cancelled, the request may be carried out all the same.
 
         Args:
             frame: the request.
@@ -200,14 +256,47 @@ class Connection:
         if self._lost is not None:
             raise self._lost()
         outcome = Outcome(on_reply)
-        # A lone request is sent at once. Those made while it waits are sent together, by the writer.
-        self._send(self._transport.send_soon if self._pending else self._transport.send_now, frame)
+        if self._is_held and isinstance(frame, Subscribe):
+            # It is not held: the next probe of a topic is a Subscribe, which is sent at once, and
+            # their ids must rise.
+            self._transport.send_soon(frame)
+            self._ahead.add(frame.id)
+        elif self._is_held:
+            # As in `post`.
+            encode(frame)
+        elif self._pending:
+            # A lone request is sent at once. Those made while it waits are sent together, by the
+            # writer.
+            self._transport.send_soon(frame)
+        else:
+            self._transport.send_now(frame)
         self._pending[frame.id] = frame, outcome.settle
         try:
             reply = await outcome.wait()
         finally:
-            self._pending.pop(frame.id, None)  # still there if cancelled
+            # It is still there if this task was cancelled.
+            self._abandon(frame.id)
         return expected(kind, type(frame), reply)
+
+    async def try_out(self) -> None:
+        """Returns when the broker has answered a request; the connection is not replaced meanwhile.
+
+        Raises:
+            BrokerError: the broker does not serve this connection.
+            ConnectionLost: there was no reply.
+        """
+        reconnects = self._transport.may_reopen
+        self._transport.may_reopen = False
+        await self.request(Ping(self.next_id()), Pong)
+        self._transport.may_reopen = reconnects
+
+    def _abandon(self, number: int) -> None:
+        """Forget a request, if it still waits for its reply. That may come nevertheless."""
+        if self._pending.pop(number, None) is None:
+            return
+        was_sent = not self._is_held or number in self._ahead
+        if was_sent and self._transport.is_open:
+            self._abandoned.add(number)
 
     @contextmanager
     def inbox(self, request: Subscribe) -> Iterator[Inbox]:
@@ -216,34 +305,130 @@ class Connection:
         try:
             yield inbox
         finally:
-            del self._inboxes[request.id]
-            inbox.close(partial(RuntimeError, "the subscription has ended, with its `async with` block"))
-            self._pending.pop(request.id, None)  # it was being made again
+            del self._inboxes[inbox.id]
+            ended = "the subscription has ended, with its `async with` block"
+            inbox.close(partial(RuntimeError, ended))
+            # It is there while the subscription is being made again.
+            self._abandon(inbox.id)
 
-    # -- receiving -------------------------------------------------------------------------------------------
+    async def subscribe(self, request: Subscribe) -> Subscribed:
+        """Make a subscription that has an inbox; returns the reply.
+
+        Raises:
+            BrokerError: the broker refused it.
+            ConnectionLost: there was no reply.
+        """
+        inbox = self._inboxes[request.id]
+        try:
+            return await self.request(self._owned(request), Subscribed, inbox.answer)
+        except anyio.get_cancelled_exc_class():
+            # The broker may have made it all the same.
+            self.send_soon(Unsubscribe(0, request.id))
+            inbox.is_live = False
+            raise
+
+    def subscribe_nowait(self, request: Subscribe, on_reply: OnReply) -> None:
+        """Make a subscription that has an inbox; `on_reply` is called once, with the outcome.
+
+        Raises:
+            ConnectionLost: the connection is lost, and the request was not sent.
+        """
+        if self._lost is not None:
+            raise self._lost()
+        inbox = self._inboxes[request.id]
+        owned = self._owned(request)
+        if self._is_held:
+            # It is not held: see `request`.
+            self._ahead.add(request.id)
+        self._transport.send_soon(owned)
+        self._pending[request.id] = owned, partial(_answered, inbox, on_reply)
+
+    async def start_over(self, inbox: Inbox, request: Subscribe) -> Subscribed:
+        """Make another subscription for an inbox whose first one has ended; returns the reply.
+
+        Raises:
+            BrokerError, ConnectionLost: see `subscribe`.
+        """
+        # What is still on its way has the old number.
+        del self._inboxes[inbox.id]
+        inbox.start_over(request)
+        self._inboxes[request.id] = inbox
+        return await self.subscribe(request)
+
+    # -- receiving -------------------------------------------------------------------------------
 
     def take(self, frame: Frame) -> None:
-        """Handle a frame that was received."""
+        """Handle a frame that was received.
+
+        Raises:
+            ProtocolError: no right broker sends it here.
+        """
         match frame:
-            case Messages() | Lagged() | SubscriptionEnded():
-                if inbox := self._inboxes.get(frame.id):  # else it was sent before an Unsubscribe arrived
+            case Messages() | Lagged() | DeletionsMissed() | SubscriptionEnded():
+                inbox = self._inboxes.get(frame.id)
+                if inbox is not None:
                     inbox.put(frame)
-            case GoAway():  # what was sent before is still answered, then the broker closes
+                elif not 0 < frame.id <= self._last_subscription:
+                    # One that this client has left may still have events: those that were sent
+                    # before an Unsubscribe arrived.
+                    raise _wrong(frame, f"comes for subscription {frame.id}, which there never was")
+            case GoAway():
+                # What was sent before is still answered, then the broker closes.
                 self._transport.goodbye = frame.text
                 self._ended_by = name_of(GoAwayCode, frame.code)
             case Error(id=0, fatal=False):
-                logger.warning("%s refused a request that asked for no reply: %s", self._peer, BrokerError.of(frame))
+                logger.warning(
+                    "%s refused a request that asked for no reply: %s",
+                    self._peer,
+                    BrokerError.of(frame),
+                )
             case Error(fatal=True, retryable=True) if self._transport.may_reopen:
+                # Another socket may do: the request that it answers is sent again.
                 self._ended_by = name_of(ErrorCode, frame.code)
-                self._transport.end(frame.message, hopeless=False)  # a request it answers is sent again
+                self._transport.end(frame.message, hopeless=False)
+            case Error(fatal=True):
+                # An id of 0 answers the Hello, if it still waits.
+                pending = self._pending.pop(frame.id or self._hello, None)
+                if pending is not None:
+                    _, on_reply = pending
+                    on_reply(frame)
+                # For all other requests, the connection is lost.
+                self._ended_by = name_of(ErrorCode, frame.code)
+                self._transport.end(frame.message, hopeless=True)
+                self.lost(frame.message)
             case _:
-                # An id of 0 answers the Hello, if it still waits. One with an unknown id is to a cancelled request.
-                if pending := self._pending.pop(frame.id or self._hello, None):
-                    pending[1](frame)
-                if isinstance(frame, Error) and frame.fatal:  # for all others the connection is lost
-                    self._ended_by = name_of(ErrorCode, frame.code)
-                    self._transport.end(frame.message, hopeless=True)
-                    self.lost(frame.message)
+                self._take_reply(frame)
+
+    def _take_reply(self, frame: Frame) -> None:
+        """Handle a reply, unless it cannot be the one of a request."""
+        number = frame.id or self._hello
+        pending = self._pending.get(number)
+        if pending is None:
+            if number not in self._abandoned:
+                raise _wrong(frame, "answers no request")
+            self._abandoned.discard(number)
+            return
+        if number != self._hello and not self._transport.is_open:
+            raise _wrong(frame, "comes before the Hello is answered")
+        request, on_reply = pending
+        match frame:
+            case Published() if isinstance(request, Publish):
+                # A duplicate is the answer of the first time, and a program that numbers its
+                # batches by itself may send another one under that number.
+                count = request.batch.count
+                if frame.stored + frame.compacted != count and not frame.duplicate:
+                    raise _wrong(frame, f"is about another number of messages than {count}")
+            case Subscribed():
+                inbox = self._inboxes.get(number)
+                if inbox is not None and isinstance(request, Subscribe):
+                    inbox.check(frame)
+            case Welcome() if isinstance(request, Hello):
+                if not request.version_min <= frame.version <= request.version_max:
+                    raise _wrong(frame, f"is of version {frame.version}, which was not offered")
+            case _:
+                pass
+        del self._pending[number]
+        on_reply(frame)
 
     def _greeted(self, outcome: Frame | Lost) -> None:
         """Handle the answer to the first Hello."""
@@ -259,31 +444,49 @@ class Connection:
             is_new = outcome.boot != self.welcome.boot
             self.welcome = outcome
             self._transport.open(_idle_seconds(outcome))
-            logger.info("reconnected to %s%s", self._peer, "; the broker was restarted" if is_new else "")
-            self._begin_again(is_new=is_new)
+            restarted = ""
+            if is_new:
+                restarted = "; the broker was restarted"
+            logger.info("reconnected to %s%s", self._peer, restarted)
+            self._resume(is_new=is_new)
         elif isinstance(outcome, Frame):
             self._transport.end(unexpected(Hello, outcome).message, hopeless=True)
 
-    def _begin_again(self, *, is_new: bool) -> None:
-        """Ask about topics, make the subscriptions again, and hold everything else until the answers have come."""
-        self._is_held, self._is_new = True, self._is_new or is_new
+    def _resume(self, *, is_new: bool) -> None:
+        """Send one-time requests and make the subscriptions again.
+
+        Everything else is held until the one-time requests are answered.
+        """
+        self._is_held = True
+        if is_new:
+            self._is_new = True
         before, after = self.on_reconnect()
-        for question in before:
-            self.ask(question)
+        for request, on_reply in before:
+            self.post_once(request, on_reply)
+        subscribing = self._resubscribe()
+        for request, on_reply in after:
+            self.post_once(request, on_reply)
+        self._ahead = self._one_time | subscribing
+        if not self._one_time:
+            self._release()
+
+    def _resubscribe(self) -> set[int]:
+        """Make the subscriptions again; returns the ids of their requests."""
         for number, inbox in self._inboxes.items():
-            if request := inbox.again():
+            request = inbox.again()
+            if request is not None:
                 self._pending[number] = request, inbox.answer
-        waiting = self._pending.items()
-        subscribing = {number: request for number, (request, _) in waiting if isinstance(request, Subscribe)}
-        for number, request in sorted(subscribing.items()):
-            owned, on_reply = self._owned(request), self._pending[number][1]
+        subscribing: dict[int, Subscribe] = {}
+        for number, (pending, _) in self._pending.items():
+            if isinstance(pending, Subscribe):
+                subscribing[number] = pending
+        # In order, for their ids must rise.
+        for number in sorted(subscribing):
+            owned = self._owned(subscribing[number])
+            _, on_reply = self._pending[number]
             self._pending[number] = owned, on_reply
             self._transport.send_soon(owned)
-        for question in after:
-            self.ask(question)
-        self._ahead = self._asked | subscribing.keys()
-        if not self._asked:
-            self._release()
+        return set(subscribing)
 
     def _release(self) -> None:
         """Send again all other requests that wait for a reply."""
@@ -291,35 +494,49 @@ class Connection:
         waiting = [entry for number, entry in self._pending.items() if number not in self._ahead]
         requests = self.on_resend([request for request, _ in waiting], self._is_new)
         self._is_new = False
-        for (old, on_outcome), request in zip(waiting, requests, strict=True):
+        for (old, on_reply), request in zip(waiting, requests, strict=True):
             if request is None:
                 self._pending.pop(old.id)
-            else:
-                again = _or_deleted(on_outcome) if isinstance(request, Delete) else on_outcome
-                self._pending[request.id] = request, again
-                self._transport.send_soon(request)
+                continue
+            if isinstance(request, Delete):
+                on_reply = _or_deleted(on_reply)
+            self._pending[request.id] = request, on_reply
+            self._transport.send_soon(request)
 
     def _owned(self, request: Subscribe) -> Subscribe:
-        """Returns the request for a name as the owner's next attempt (CMT-3); an anonymous one as it is."""
+        """Returns the request for a name as the owner's next attempt (CMT-3).
+
+        An anonymous one is returned as it is.
+        """
         return self._inboxes[request.id].owned(request, self.welcome.features)
 
-    # -- the transport and its end --------------------------------------------------------------------------------
+    # -- the transport and its end ---------------------------------------------------------------
 
     def hello(self) -> Hello:
         """Returns the Hello that a new socket begins with."""
         self._ended_by = ""
-        self._pending.pop(self._hello, None)  # the last socket was lost before its answer
+        self._abandoned.clear()
+        # It is still there if the last socket was lost before its answer.
+        self._pending.pop(self._hello, None)
         hello = self._next_hello()
         self._pending[hello.id] = hello, self._on_greeting
         self._hello = hello.id
         return hello
 
     def _next_hello(self) -> Hello:
-        features, known = HEARTBEAT | OWNER | DURABLE, self._dialer.endpoint.credentials
-        if known is None or not known.secret:  # nobody in particular, or whom a certificate names
+        features = HEARTBEAT | OWNER | DURABLE | TABLES
+        known = self._dialer.endpoint.credentials
+        # Without a secret, we are nobody in particular, or the user that our certificate names.
+        if known is None or not known.secret:
             return Hello(self.next_id(), features=features, client=self._name)
-        user, secret = known.user, known.secret
-        return Hello(self.next_id(), features=features, client=self._name, auth=known.auth, user=user, secret=secret)
+        return Hello(
+            self.next_id(),
+            features=features,
+            client=self._name,
+            auth=known.auth,
+            user=known.user,
+            secret=known.secret,
+        )
 
     @property
     def is_waiting(self) -> bool:
@@ -328,33 +545,55 @@ class Connection:
 
     def heartbeat(self) -> None:
         """Send a Ping: the broker hears from us, and we from the broker (TIM-3)."""
-        self.ask((Ping(self.next_id()), lambda _: None))
+        self.post_once(Ping(self.next_id()), lambda _: None)
 
     def interrupted(self, reason: str) -> None:
-        """Fail the requests that cannot be sent again safely, and drop the questions to the lost socket."""
-        for number in self._asked:
+        """Fail the requests that cannot be sent again safely, and drop one-time requests."""
+        for number in self._one_time:
             del self._pending[number]
-        self._asked.clear()
+        self._one_time.clear()
+        for inbox in self._inboxes.values():
+            inbox.interrupted()
         lost = self._loss(reason)
-        unsafe = [
-            request for request, _ in self._pending.values() if isinstance(request, Publish) and not request.producer
-        ]
-        for request in unsafe:
-            self._pending.pop(request.id)[1](lost)
+        unsafe: list[int] = []
+        for number, (request, _) in self._pending.items():
+            if isinstance(request, Publish) and not request.producer:
+                unsafe.append(number)
+        for number in unsafe:
+            _, on_reply = self._pending.pop(number)
+            on_reply(lost)
 
     def lost(self, reason: str) -> None:
-        """Fail everything that waits: the connection is lost for good. The first reason is the one that counts."""
-        self._lost = lost = self._lost or self._loss(reason)
-        pending, self._pending = self._pending, {}
-        for _, on_outcome in pending.values():
-            on_outcome(lost)
+        """Fail everything that waits: the connection is lost for good.
+
+        The first reason is the one that counts.
+        """
+        lost = self._lost or self._loss(reason)
+        self._lost = lost
+        pending = self._pending
+        self._pending = {}
+        for _, on_reply in pending.values():
+            on_reply(lost)
         self.on_lost(lost)
-        self._transport.make_calls()
+        self._transport.run_scheduled()
         for inbox in self._inboxes.values():
             inbox.close(lost)
 
+    def inherited(self) -> None:
+        """See `forking`.
+
+        The tasks that wait are not woken, because their event loop does not run here.
+        """
+        lost = partial(RuntimeError, ADVICE)
+        self._lost = lost
+        self._transport.is_open = False
+        for inbox in self._inboxes.values():
+            inbox.events.clear()
+            inbox.lost = lost
+
     def _loss(self, reason: str) -> Lost:
-        return partial(ConnectionLost, f"the connection to {self._peer} was lost: {reason}", self._ended_by)
+        text = f"the connection to {self._peer} was lost: {reason}"
+        return partial(ConnectionLost, text, self._ended_by)
 
     async def greeted(self) -> None:
         """Returns when the broker has accepted the first Hello.
@@ -366,9 +605,16 @@ class Connection:
         expected(Welcome, Hello, await self._greeting.wait())
 
     async def run(self, stream: Stream) -> None:
-        """Read and write until `end`, also while the task is being cancelled: `close` needs both."""
-        with self._tasks:
-            await self._transport.run(stream)
+        """Read and write until `end`.
+
+        This goes on while the task is being cancelled, because `close` needs both.
+        """
+        try:
+            with self._tasks:
+                await self._transport.run(stream)
+        finally:
+            # If the event loop ends, or there is a bug here, nobody waits in vain.
+            self.lost("this client has stopped")
 
     def end(self) -> None:
         """Have `run` return; requests without a reply fail."""
@@ -376,11 +622,19 @@ class Connection:
         self.lost("this client has closed it")
 
     async def close(self) -> None:
-        """Let the broker carry out what it was sent, even when cancelled, but for `CLOSE_SECONDS` at most."""
+        """Let the broker carry out what it was sent, for `CLOSE_SECONDS` at most.
+
+        It gets that time even if this task is cancelled.
+        """
         self._transport.may_reopen = False
-        self._transport.make_calls()  # what is being coalesced is sent before the Close
-        if self._lost is None and not self._transport.is_open:
-            return  # between two sockets, there is nowhere to send a Close
+        # What is being coalesced is sent before the Close.
+        self._transport.run_scheduled()
+        if self._lost is not None:
+            logger.debug("%s went away before saying goodbye", self._peer)
+            return
+        # Between two sockets, there is nowhere to send a Close.
+        if not self._transport.is_open:
+            return
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_SECONDS):
             try:
                 await self.request(Close(self.next_id()), Closed)
@@ -388,17 +642,33 @@ class Connection:
                 logger.debug("%s went away before saying goodbye", self._peer)
 
 
-def _or_deleted(on_outcome: OnOutcome) -> OnOutcome:
-    """Returns a callback for a Delete that is sent again: if the topic is gone, the first attempt may have done it."""
+def _answered(inbox: Inbox, on_reply: OnReply, outcome: Frame | Lost) -> None:
+    inbox.answer(outcome)
+    on_reply(outcome)
 
-    def on_reply(outcome: Frame | Lost) -> None:
-        if isinstance(outcome, Error) and outcome.code in (ErrorCode.NO_SUCH_TOPIC, ErrorCode.EPOCH_CHANGED):
-            outcome = Deleted(outcome.id)
-        on_outcome(outcome)
 
-    return on_reply
+def _or_deleted(on_reply: OnReply) -> OnReply:
+    """Returns a callback for a Delete that is sent again.
+
+    If the topic is gone, the first attempt may have done it.
+    """
+    return partial(_replied_to_delete, on_reply)
+
+
+def _replied_to_delete(on_reply: OnReply, outcome: Frame | Lost) -> None:
+    gone = (ErrorCode.NO_SUCH_TOPIC, ErrorCode.EPOCH_CHANGED)
+    if isinstance(outcome, Error) and outcome.code in gone:
+        outcome = Deleted(outcome.id)
+    on_reply(outcome)
+
+
+def _wrong(frame: Frame, what: str) -> ProtocolError:
+    problem = f"this {type(frame).__name__} {what}"
+    return ProtocolError(ErrorCode.MALFORMED, problem, request_id=frame.id)
 
 
 def _idle_seconds(welcome: Welcome) -> float:
     """Returns the seconds of silence after which the broker closes the connection; 0: never."""
-    return welcome.idle_ms / 1000 if welcome.features & HEARTBEAT else 0.0
+    if not welcome.features & HEARTBEAT:
+        return 0.0
+    return welcome.idle_ms / 1000

@@ -1,26 +1,34 @@
 """Topic epochs: whether the topics this client publishes to are still those it began with.
 
-If the broker was restarted, a topic that lived in its memory is another topic with another epoch, and everything
-published before is gone. A durable topic comes back with its epoch, its messages and its producers. So the epoch
-decides what was lost, not the broker's boot number: whether a reader resumes (the broker compares the epoch that its
-Subscribe names), and whether batches keep their numbers (see `sequencer`).
+If the broker was restarted, a topic that lived in its memory is another topic with another epoch,
+and everything published before is gone. A durable topic comes back with its epoch, its messages and
+its producers. So the epoch decides what was lost, not the broker's boot number: whether a reader
+resumes (the broker compares the epoch that its Subscribe names), and whether batches keep their
+numbers (see `sequencer`).
 
 After every reconnection, before anything else is sent again:
 
-* Each CreateTopic of the program is repeated with all the settings it named, so that a topic does not come back by its
-  first use, with default settings.
-* Each other topic it has published to is probed. The same probe is sent just before the first batch to a topic.
+* Each CreateTopic of the program is repeated with all the settings it named, so that a topic does
+  not come back by its first use, with default settings.
+* Each other topic it has published to is probed. The same probe is sent just before the first batch
+  to a topic.
 
-A probe is a subscription that ends where it begins (`until=0`), followed by an Unsubscribe. `Subscribed` carries the
-epoch, and the broker treats a missing topic as it would for a Publish: it creates the topic, or answers
-`NO_SUCH_TOPIC` if it was told to create none. A CreateTopic without settings would create it in any case.
+A probe is a subscription that ends where it begins (`until=0`), followed by an Unsubscribe.
+`Subscribed` carries the epoch, and the broker treats a missing topic as it would for a Publish: it
+creates the topic, or answers `NO_SUCH_TOPIC` if it was told to create none. A CreateTopic without
+settings would create it in any case.
+
+A topic that the program deletes is forgotten here: whatever has its name later, the broker has lost
+nothing. While the reply to a Delete is owed, a reconnection does not ask for that topic, because
+asking would create it.
 """
 
 import logging
 from dataclasses import dataclass
 from functools import partial
 
-from zaichik.client.connection import Connection, Question
+from zaichik.client.connection import BrokerConnection, OneTimeRequest
+from zaichik.client.errors import BrokerError
 from zaichik_protocol import (
     CreateTopic,
     Error,
@@ -41,27 +49,41 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LostTopic:
-    """A topic that was published to, or created, and was replaced by another one while the connection was lost.
+    """A topic that was published to, or created, and is not what it was after a reconnection.
 
     Attributes:
         topic: its name.
         old_epoch: the epoch it had.
-        new_epoch: the epoch of the topic that has its name now; 0: there is none, or the broker did not say.
-        refusal: why the broker did not create it again with the settings it had; "" if it did, or was not asked to.
+        new_epoch: the epoch of the topic that has its name now; 0: there is none, or the broker did
+            not say.
+        refusal: why the broker did not create it again with the settings it had; "" if it did, or
+            was not asked to.
+        is_older: whether it is the same topic (`new_epoch` is `old_epoch`) in an earlier state,
+            without what was published last: somebody has restored a copy of the broker's folder.
     """
 
     topic: str
     old_epoch: int
     new_epoch: int
     refusal: str = ""
+    is_older: bool = False
 
     def __str__(self) -> str:
         """A sentence for the log."""
-        now = f"it is now {self.new_epoch}" if self.new_epoch else "it has none now"
+        if self.is_older:
+            return (
+                f"topic {self.topic!r} has gone back to an earlier state, as after the restore of "
+                "an older copy: the broker has lost what was published last"
+            )
+        now = "it has none now"
+        if self.new_epoch:
+            now = f"it is now {self.new_epoch}"
         text = f"topic {self.topic!r} is no longer the same (its epoch was {self.old_epoch}, {now})"
         if self.new_epoch != self.old_epoch:
             text += ": the broker has lost what was published before"
-        return text + (f"; it was not created again with its settings: {self.refusal}" if self.refusal else "")
+        if self.refusal:
+            text += f"; it was not created again with its settings: {self.refusal}"
+        return text
 
 
 class Epochs:
@@ -73,19 +95,29 @@ class Epochs:
 
     Attributes:
         lost: every change, in the order in which they were noticed.
+        settled: topics to which a batch may be sent without `check`: nothing has failed, and their
+            epochs are known or were asked for.
     """
 
-    def __init__(self, connection: Connection, *, is_strict: bool = False) -> None:
+    def __init__(self, connection: BrokerConnection, *, is_strict: bool = False) -> None:
         self.lost: list[LostTopic] = []
+        self.settled: set[str] = set()
         self._connection = connection
         self._is_strict = is_strict
-        self._settings: dict[str, dict[int, int]] = {}  # of topics that the program has created
-        self._published: set[str] = set()  # other topics
-        self._epochs: dict[str, int] = {}  # as far as they are known
+        # Of topics that the program has created.
+        self._settings: dict[str, dict[int, int]] = {}
+        # Other topics that it has published to.
+        self._published: set[str] = set()
+        # The epochs that are known.
+        self._epochs: dict[str, int] = {}
         self._failures: dict[str, Error] = {}
-        self._before: dict[str, int] | None = None  # those that were known when the connection was lost, until `accept`
-        self._answered: set[str] = set()  # topics whose epochs the broker has reported over this socket
-        connection.on_reconnect = self._questions
+        # Those that were known when the connection was lost, until `accept`.
+        self._before: dict[str, int] | None = None
+        # Topics whose epochs the broker has reported over this socket.
+        self._answered: set[str] = set()
+        # Topics that were not asked for over this socket, because they were being deleted.
+        self._unasked: set[str] = set()
+        connection.on_reconnect = self._one_time_requests
 
     def created(self, topic: str, settings: tuple[tuple[int, int], ...], reply: object) -> None:
         """Note the answer to the program's CreateTopic."""
@@ -93,65 +125,137 @@ class Epochs:
             self._settings.setdefault(topic, {}).update(settings)
             self._observe(topic, reply.epoch)
 
-    def publishes(self, topic: str) -> None:
-        """Ask for the epoch of a topic, unless it is known, without waiting: a batch for it is about to be sent."""
-        if topic in self._epochs or topic in self._published or not self._connection.reconnects:
+    def forget(self, topic: str) -> None:
+        """Forget a topic that the program has deleted; the next of that name has nothing to lose.
+
+        It is not created again after a reconnection either.
+        """
+        self._settings.pop(topic, None)
+        self._published.discard(topic)
+        self._epochs.pop(topic, None)
+        self._failures.pop(topic, None)
+        self._answered.discard(topic)
+        self._unasked.discard(topic)
+        if self._before is not None:
+            self._before.pop(topic, None)
+        self._update(topic)
+
+    def not_deleted(self, topic: str) -> None:
+        """Note that the program's Delete was refused.
+
+        If the topic was not asked for because of it, that is done now: it may be another one.
+        """
+        if topic in self._unasked:
+            self._unasked.discard(topic)
+            for request, on_reply in self._questions(topic):
+                self._connection.post_once(request, on_reply)
+
+    def check(self, topic: str) -> None:
+        """Ask for the epoch of a topic, unless it is known: a batch for it is about to be sent.
+
+        This does not wait for the answer.
+
+        Raises:
+            EpochChanged: nothing can be published to it any more, because it is another one.
+        """
+        failure = self._failures.get(topic)
+        if failure is not None:
+            raise BrokerError.of(failure)
+        if topic in self.settled or not self._connection.reconnects:
             return
-        questions = self._probe(topic)
+        requests = self._probe(topic)
         try:
-            encode(questions[0][0])
+            probe, _ = requests[0]
+            encode(probe)
         except Unencodable:
-            return  # and so is the Publish, which will raise it
+            # So is the Publish, which will raise it.
+            return
         self._published.add(topic)
-        if self._connection.is_open:  # else it is asked after reconnecting
-            for question in questions:
-                self._connection.ask(question)
+        self._update(topic)
+        # Without a socket, it is asked after reconnecting.
+        if self._connection.is_open:
+            for request, on_reply in requests:
+                self._connection.post_once(request, on_reply)
+
+    def _update(self, topic: str) -> None:
+        """Note whether the topic is settled; called after each change of what is known of it."""
+        is_asked = topic in self._epochs or topic in self._published
+        if is_asked and topic not in self._failures:
+            self.settled.add(topic)
+        else:
+            self.settled.discard(topic)
 
     def failure(self, topic: str) -> Error | None:
         """Returns why nothing can be published to that topic any more; None in most cases."""
         return self._failures.get(topic)
 
     def is_same(self, topic: str) -> bool | None:
-        """Returns whether that topic is still the one it was before the connection was lost; False if it is gone.
+        """Returns whether that topic is still the one it was before the connection was lost.
 
-        None: its epoch was not known before, or the broker has not reported it since.
+        False: it is another one, or gone. None: its epoch was not known before, or the broker has
+        not reported it since.
         """
         if topic not in self._answered:
             return None
         now = self._epochs.get(topic)
         if now is None:
             return False
-        before = (self._before or {}).get(topic)
-        return None if before is None else before == now
+        if self._before is None or topic not in self._before:
+            return None
+        return self._before[topic] == now
 
     def accept(self) -> None:
-        """Take the epochs known now as those to compare with after the next loss: requests are about to be sent."""
+        """Take the epochs known now as those to compare with after the next loss.
+
+        Requests are about to be sent.
+        """
         self._before = None
 
-    # -- questions -------------------------------------------------------------------------------------------
+    # -- one-time requests -----------------------------------------------------------------------
 
-    def _questions(self) -> tuple[list[Question], list[Question]]:
-        """Returns the questions to a new socket: those before the subscriptions, and those after them."""
-        if self._before is None:  # else a socket was lost before everything was asked, and nothing was sent over it
+    def _one_time_requests(self) -> tuple[list[OneTimeRequest], list[OneTimeRequest]]:
+        """Returns what to send over a new socket before the subscriptions, and after them."""
+        # None: the last loss is dealt with. Else a socket was lost before all answers came, and the
+        # older epochs count.
+        if self._before is None:
             self._before = self._epochs.copy()
         self._answered.clear()
-        probed = sorted(self._published.difference(self._settings))
-        return (
-            [self._creation(topic, settings) for topic, settings in self._settings.items()],
-            [question for topic in probed for question in self._probe(topic)],
-        )
+        self._unasked = self._connection.deleting
+        creations: list[OneTimeRequest] = []
+        for topic in self._settings:
+            if topic not in self._unasked:
+                creations += self._questions(topic)
+        probes: list[OneTimeRequest] = []
+        for topic in sorted(self._published.difference(self._settings, self._unasked)):
+            probes += self._questions(topic)
+        return creations, probes
 
-    def _creation(self, topic: str, settings: dict[int, int]) -> Question:
+    def _questions(self, topic: str) -> list[OneTimeRequest]:
+        """Returns what asks for the epoch of a topic; if the program has created it, a creation."""
+        settings = self._settings.get(topic)
+        if settings is None:
+            return self._probe(topic)
+        return [self._creation(topic, settings)]
+
+    def _creation(self, topic: str, settings: dict[int, int]) -> OneTimeRequest:
         request = CreateTopic(self._connection.next_id(), topic, tuple(settings.items()))
         return request, partial(self._created_again, topic)
 
-    def _probe(self, topic: str) -> list[Question]:
+    def _probe(self, topic: str) -> list[OneTimeRequest]:
         connection = self._connection
-        probe = Subscribe(connection.next_subscription_id(), topic, "", Start.LATEST, 0, 0, 0, 1, 1)
-        return [
-            (probe, partial(self._probed, topic)),
-            (Unsubscribe(connection.next_id(), probe.id), _ignore),
-        ]
+        probe = Subscribe(
+            id=connection.next_subscription_id(),
+            topic=topic,
+            name="",
+            start=Start.LATEST,
+            value=0,
+            epoch=0,
+            until=0,
+            credit=1,
+            credit_bytes=1,
+        )
+        end = Unsubscribe(connection.next_id(), probe.id)
+        return [(probe, partial(self._probed, topic)), (end, _ignore)]
 
     def _probed(self, topic: str, reply: Frame) -> None:
         match reply:
@@ -161,29 +265,36 @@ class Epochs:
                 self._answered.add(topic)
                 self._report(topic, 0)
             case _:
-                self._published.discard(topic)  # asked again with the next batch
+                # It is asked again with the next batch.
+                self._published.discard(topic)
+                self._update(topic)
                 logger.debug("the epoch of %s is unknown: %s", topic, reply)
 
     def _created_again(self, topic: str, reply: Frame) -> None:
         match reply:
             case TopicCreated():
                 self._observe(topic, reply.epoch)
-            case Error(code=ErrorCode.TOPIC_EXISTS):  # the topic exists, so this CreateTopic only returns its epoch
+            case Error(code=ErrorCode.TOPIC_EXISTS):
+                # The topic exists, so this CreateTopic only returns its epoch.
                 request = CreateTopic(self._connection.next_id(), topic, ())
-                self._connection.ask((request, partial(self._exists, topic, reply.message)))
+                self._connection.post_once(request, partial(self._exists, topic, reply.message))
             case Error():
                 self._report(topic, 0, reply.message)
 
     def _exists(self, topic: str, refusal: str, reply: Frame) -> None:
-        self._report(topic, reply.epoch if isinstance(reply, TopicCreated) else 0, refusal)
+        epoch = 0
+        if isinstance(reply, TopicCreated):
+            epoch = reply.epoch
+        self._report(topic, epoch, refusal)
 
-    # -- answers ---------------------------------------------------------------------------------------------
+    # -- answers ---------------------------------------------------------------------------------
 
     def _observe(self, topic: str, epoch: int) -> None:
         if self._epochs.get(topic, epoch) != epoch:
             self._report(topic, epoch)
         self._epochs[topic] = epoch
         self._answered.add(topic)
+        self._update(topic)
 
     def _report(self, topic: str, epoch: int, refusal: str = "") -> None:
         old = self._epochs.pop(topic, 0)
@@ -191,15 +302,26 @@ class Epochs:
             self._epochs[topic] = epoch
             self._answered.add(topic)
         else:
-            self._published.discard(topic)  # asked again with the next batch
-        if not old:
-            return
-        lost = LostTopic(topic, old, epoch, refusal)
+            # It is asked again with the next batch.
+            self._published.discard(topic)
+        if old:
+            self._lose(LostTopic(topic, old, epoch, refusal), "in the new topic")
+        self._update(topic)
+
+    def gone_back(self, topic: str) -> None:
+        """Note that the topic is the same one in an earlier state: see `LostTopic.is_older`."""
+        epoch = self._epochs.get(topic, 0)
+        self._lose(LostTopic(topic, epoch, epoch, is_older=True), "where it is now")
+        self._update(topic)
+
+    def _lose(self, lost: LostTopic, where: str) -> None:
         self.lost.append(lost)
         logger.warning("%s", lost)
         if self._is_strict:
-            text = f"{lost}. Connect again to continue in the new topic."
-            self._failures[topic] = Error(0, ErrorCode.EPOCH_CHANGED, Publish.TYPE, "topic", 0, text)
+            text = f"{lost}. Connect again to continue {where}."
+            self._failures[lost.topic] = Error(
+                0, ErrorCode.EPOCH_CHANGED, Publish.TYPE, "topic", 0, text
+            )
 
 
 def _ignore(_reply: Frame) -> None:

@@ -1,15 +1,18 @@
-"""The client's errors: one type for each error that a broker can answer with, all of them `ZaichikError`.
+"""The client's errors: one type for each error of the broker, all of them `ZaichikError`.
 
-try:
-    await client.create_topic("orders", capacity=5)
-except zaichik.TopicExists as error:
-    print(error)             # cause and next step, in a sentence, and the name of its code: ... [TOPIC_EXISTS]
-    print(error.code)        # 67, which is ErrorCode.TOPIC_EXISTS
-    print(error.retryable)   # whether the same request may succeed later
+    try:
+        await client.create_topic("orders", capacity=5)
+    except zaichik.TopicExists as error:
+        print(error)             # cause and next step, and its code: ... [TOPIC_EXISTS]
+        print(error.code)        # 67, which is ErrorCode.TOPIC_EXISTS
+        print(error.retryable)   # whether the same request may succeed later
 
-Every message ends in the name of a code, and `zaichik explain TOPIC_EXISTS` explains it. Errors that no broker answers
-with have such a name, too: that of their type, so `ConnectFailed` is CONNECT_FAILED.
+Every message ends in the name of a code, and `zaichik explain TOPIC_EXISTS` explains it. Errors
+that no broker answers with have such a name, too: that of their type, so `ConnectFailed` is
+CONNECT_FAILED.
 """
+
+# Not compiled: it has classes with two parents.
 
 import re
 from typing import ClassVar
@@ -45,7 +48,9 @@ class Explained(Exception):
         return str(self.args[0])
 
     def __str__(self) -> str:
-        return f"{self.message} [{self.name}]".lstrip() if self.name else self.message
+        if not self.name:
+            return self.message
+        return f"{self.message} [{self.name}]".lstrip()
 
 
 def name_of(codes: type[ErrorCode | EndCode | GoAwayCode], code: int) -> str:
@@ -72,19 +77,26 @@ class ConnectFailed(ZaichikError):
 class ConnectionLost(ZaichikError):
     """The connection was lost while it was in use, and was not replaced in time.
 
-    Whether a request in progress was carried out is not known. If the broker said why it would close the connection,
-    `name` is the name of that code, of `GoAwayCode` or `ErrorCode`.
+    Whether a request in progress was carried out is not known. If the broker said why it would
+    close the connection, `name` is the name of that code, of `GoAwayCode` or `ErrorCode`.
     """
 
     retryable = True
 
 
 class SubscriptionLost(ZaichikError):
-    """The broker ended a subscription that this client had not unsubscribed from; `name` is one of `EndCode`."""
+    """The broker ended a subscription that this client had not unsubscribed from.
+
+    `name` is one of `EndCode`.
+    """
+
+
+class TopicShrunk(ZaichikError):
+    """A topic ends before an offset that it had reached, and was to be read up to it."""
 
 
 class UnexpectedReply(ZaichikError):
-    """The broker's reply was of another type than the request asks for."""
+    """The broker's reply was not what the request asks for: of another type, or without sense."""
 
 
 class BrokerError(ZaichikError):
@@ -101,15 +113,20 @@ class BrokerError(ZaichikError):
     _types: ClassVar[dict[int, type["BrokerError"]]] = {}
 
     def __init__(self, error: Error) -> None:
-        super().__init__(error.message, "" if self.name else str(error.code))  # a later broker's code has no name here
+        name = ""
+        if not self.name:
+            # A later broker's code has no name here.
+            name = str(error.code)
+        super().__init__(error.message, name)
         self._error = error
         self.code = error.code
         self.field = error.field
         self.retryable = error.retryable
         self.retry_after = error.retry_after_ms / 1000
 
-    def __reduce__(self) -> tuple[object, ...]:  # so that it can be copied, and sent to another process
-        return BrokerError.of, (self._error,)
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default it would be made again from the message alone, which is not enough.
+        return BrokerError.of, (self._error,), self.__dict__
 
     def __init_subclass__(cls, code: ErrorCode) -> None:
         super().__init_subclass__()
@@ -158,7 +175,7 @@ class AuthFailed(BrokerError, code=ErrorCode.AUTH_FAILED):
 
 
 class TooManyConnections(BrokerError, code=ErrorCode.TOO_MANY_CONNECTIONS):
-    """The broker has as many connections as its limit allows, or this client has its share of them."""
+    """The broker has as many connections as it allows, or this client has its share of them."""
 
 
 class SlowConsumer(BrokerError, code=ErrorCode.SLOW_CONSUMER):
@@ -186,11 +203,14 @@ class TopicExists(BrokerError, code=ErrorCode.TOPIC_EXISTS):
 
 
 class TooManyTopics(BrokerError, code=ErrorCode.TOO_MANY_TOPICS):
-    """The broker has as many topics as its limit allows, or this client has created its share of them."""
+    """The broker has as many topics as it allows, or this client has created its share."""
 
 
 class TooManySubscriptions(BrokerError, code=ErrorCode.TOO_MANY_SUBSCRIPTIONS):
-    """This connection has as many subscriptions as its limit allows; or the broker, or this client, as many names."""
+    """This connection has as many subscriptions as its limit allows.
+
+    Or the broker, or this client, as many names.
+    """
 
 
 class NoSuchSubscription(BrokerError, code=ErrorCode.NO_SUCH_SUBSCRIPTION):
@@ -225,6 +245,10 @@ class TopicFull(BrokerError, code=ErrorCode.TOPIC_FULL):
     """Storing the batch would evict messages that a reader still needs."""
 
 
+class TableFull(BrokerError, code=ErrorCode.TABLE_FULL):
+    """The table would hold more messages or bytes than it may; only deleting keys makes room."""
+
+
 class SequenceGap(BrokerError, code=ErrorCode.SEQUENCE_GAP):
     """An earlier batch of the producer is missing."""
 
@@ -238,15 +262,21 @@ class NoMemory(BrokerError, code=ErrorCode.NO_MEMORY):
 
 
 class NotEmpty(BrokerError, code=ErrorCode.NOT_EMPTY):
-    """The topic was to be deleted only if empty, and it has messages, readers or named positions."""
+    """The topic was to be deleted only if empty, and has messages, readers or named positions."""
 
 
 class TakenOver(BrokerError, SubscriptionLost, code=ErrorCode.TAKEN_OVER):
-    """Another subscription has taken over this one's name (CMT-3). The client does not try to get it back."""
+    """Another subscription has taken over this one's name (CMT-3).
+
+    The client does not try to get it back.
+    """
 
 
 class StorageFull(BrokerError, code=ErrorCode.STORAGE_FULL):
-    """The broker's disk has no room. Nothing was stored; the client tries again by itself (DUR-3)."""
+    """The broker's disk has no room.
+
+    Nothing was stored; the client tries again by itself (DUR-3).
+    """
 
 
 class Damaged(BrokerError, code=ErrorCode.DAMAGED):

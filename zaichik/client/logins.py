@@ -1,4 +1,6 @@
-"""Which broker a program talks to, and as which user. The address and the secret come from the same place.
+"""Which broker a program talks to, and as which user.
+
+The address and the secret come from the same place.
 
     an argument or an option     which others can see: a secret in it is refused
     ZAICHIK_CONNECT              may be a whole line with a token
@@ -7,10 +9,10 @@
 
 The first of these that is there decides.
 
-A login that was kept, or one in the line of ZAICHIK_CONNECT, is sent only to the address that it was given for, and, if
-the line has a pin, only to a broker with that pin: never to an address from an argument, however similar. An address
-without a secret, from an argument or the environment, is completed by ZAICHIK_TOKEN, ZAICHIK_TOKEN_FILE, or, if it
-names a user, by ZAICHIK_PASSWORD_FILE.
+A login that was kept, or one in the line of ZAICHIK_CONNECT, is sent only to the address that it
+was given for, and, if the line has a pin, only to a broker with that pin: never to an address from
+an argument, however similar. An address without a secret, from an argument or the environment, is
+completed by ZAICHIK_TOKEN, ZAICHIK_TOKEN_FILE, or, if it names a user, by ZAICHIK_PASSWORD_FILE.
 """
 
 import json
@@ -21,20 +23,27 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from zaichik.access.files import Unusable, read
+from zaichik.base.private_files import Unusable, read
 from zaichik.client.endpoint import TOKEN, Credentials, Endpoint, NotAnAddress, endpoint
 from zaichik.client.errors import ZaichikError
 from zaichik_protocol import DEFAULT_PORT
 
 logger = logging.getLogger(__name__)
 
-VARIABLE, DEFAULT = "ZAICHIK_CONNECT", f"127.0.0.1:{DEFAULT_PORT}"
-NAME, KEY = "login.json", "connect"
-TOKEN_VARIABLE, TOKEN_FILE, PASSWORD_FILE = "ZAICHIK_TOKEN", "ZAICHIK_TOKEN_FILE", "ZAICHIK_PASSWORD_FILE"
+VARIABLE = "ZAICHIK_CONNECT"
+DEFAULT = f"127.0.0.1:{DEFAULT_PORT}"
+NAME = "login.json"
+KEY = "connect"
+TOKEN_VARIABLE = "ZAICHIK_TOKEN"  # noqa: S105 (a variable is named)
+TOKEN_FILE = "ZAICHIK_TOKEN_FILE"  # noqa: S105 (a variable is named)
+PASSWORD_FILE = "ZAICHIK_PASSWORD_FILE"  # noqa: S105 (a variable is named)
 
 
 class UnusableLogin(ZaichikError):
-    """A file with a secret cannot be used. The text says which and why, and repeats none of its contents."""
+    """A file with a secret cannot be used.
+
+    The text says which and why, and repeats none of its contents.
+    """
 
 
 def chosen(given: str | None, environment: Mapping[str, str] = os.environ) -> Endpoint:
@@ -52,17 +61,20 @@ def chosen(given: str | None, environment: Mapping[str, str] = os.environ) -> En
         found = endpoint(given)
         if found.secret:
             raise NotAnAddress(
-                "everybody on this machine can see arguments, so they must not hold a secret; type `zaichik login` and "
+                "everybody on this machine can see arguments, so they must not hold a secret; type "
+                "`zaichik login` and "
                 f"paste the address there, or set {VARIABLE}"
             )
     else:
-        found = named(environment)
+        found = default_endpoint(environment)
         if not environment.get(VARIABLE):
             return found
-    return found if found.secret else completed(found, environment)
+    if found.secret:
+        return found
+    return completed(found, environment)
 
 
-def named(environment: Mapping[str, str] = os.environ) -> Endpoint:
+def default_endpoint(environment: Mapping[str, str] = os.environ) -> Endpoint:
     """Returns the address to use if none was given, with the credentials that belong to it.
 
     Raises:
@@ -70,7 +82,8 @@ def named(environment: Mapping[str, str] = os.environ) -> Endpoint:
         UnusableLogin: the login that is kept cannot be used.
     """
     if line := environment.get(VARIABLE):
-        return endpoint(line)
+        # A file or a secret that it comes from has a line end.
+        return endpoint(line.strip())
     return kept(environment) or endpoint(DEFAULT)
 
 
@@ -83,33 +96,46 @@ def completed(found: Endpoint, environment: Mapping[str, str] = os.environ) -> E
     """
     if found.user:
         path = environment.get(PASSWORD_FILE)
-        return with_password(found, found.user, Path(path)) if path else found
+        if not path:
+            return found
+        return with_password(found, found.user, Path(path))
     if path := environment.get(TOKEN_FILE):
         return with_token(found, secret_in(Path(path)), TOKEN_FILE)
     token = environment.get(TOKEN_VARIABLE)
-    return with_token(found, token, TOKEN_VARIABLE) if token else found
+    if not token:
+        return found
+    return with_token(found, token, TOKEN_VARIABLE)
 
 
 def known_for(address: Endpoint, environment: Mapping[str, str] = os.environ) -> Endpoint:
-    """Returns an address that came from elsewhere, with this machine's secret for it; unchanged if there is none.
+    """Returns an address that came from elsewhere, with this machine's secret for it.
 
-    The secret comes from ZAICHIK_CONNECT, if that is for exactly this address (and user, if one is named); or else from
-    ZAICHIK_TOKEN or its like; or else from the login that is kept, if it is for exactly this address.
+    It is unchanged if there is none.
+
+    The secret comes from ZAICHIK_CONNECT, if that is for exactly this address (and user, if one is
+    named); or else from ZAICHIK_TOKEN or its like; or else from the login that is kept, if it is
+    for exactly this address.
 
     Raises:
         NotAnAddress, UnusableLogin: see `completed`.
     """
-    with suppress(NotAnAddress):  # nobody has asked for what the variable holds
-        if _is_for(line := endpoint(environment.get(VARIABLE, "")), address):
+    # Nobody has asked for what the variable holds.
+    with suppress(NotAnAddress):
+        line = endpoint(environment.get(VARIABLE, ""))
+        if _is_for(line, address):
             return line
-    if (found := completed(address, environment)).secret:
+    found = completed(address, environment)
+    if found.secret:
         return found
     try:
         login = kept(environment)
-    except UnusableLogin as error:  # nor for this one; and many brokers need no login
+    except UnusableLogin as error:
+        # Nobody has asked for this one either, and many brokers need no login.
         logger.warning("without the login that is kept: %s", error)
         return address
-    return login if login and _is_for(login, address) else address
+    if login is not None and _is_for(login, address):
+        return login
+    return address
 
 
 def _is_for(known: Endpoint, address: Endpoint) -> bool:
@@ -125,7 +151,9 @@ def with_token(found: Endpoint, token: str, place: str) -> Endpoint:
         NotAnAddress: what was found there cannot be a token.
     """
     if not TOKEN.fullmatch(token.strip()):
-        raise NotAnAddress(f"{place} holds no token, which is zk_ and 43 letters more; copy all of it")
+        raise NotAnAddress(
+            f"{place} holds no token, which is zk_ and 43 letters more; copy all of it"
+        )
     return replace(found, credentials=Credentials(secret=token.strip()))
 
 
@@ -171,7 +199,8 @@ def kept(environment: Mapping[str, str] = os.environ) -> Endpoint | None:
     """
     try:
         path = place(environment)
-    except RuntimeError:  # a container's user may have no home directory
+    except RuntimeError:
+        # A container's user may have no home directory.
         return None
     try:
         found = json.loads(read(path, is_secret=True))
@@ -182,5 +211,6 @@ def kept(environment: Mapping[str, str] = os.environ) -> Endpoint | None:
         raise UnusableLogin(f"{path} cannot be read: {error.strerror}") from None
     except Unusable as error:
         raise UnusableLogin(str(error)) from None
-    except (ValueError, TypeError, KeyError, RecursionError):  # without what it says, which may be a part of a token
+    except (ValueError, TypeError, KeyError, RecursionError):
+        # Without what it says, which may be a part of a token.
         raise UnusableLogin(f"{path} is damaged; type: zaichik login") from None

@@ -1,4 +1,9 @@
-"""Opens a connection and closes it gracefully. The first socket is attempted once; only later ones are retried."""
+"""Opens a connection and closes it gracefully.
+
+The first socket is attempted once; only later ones are retried.
+"""
+
+# Not compiled: mypyc has no asynchronous generators, which context managers are written as.
 
 import math
 from collections.abc import AsyncIterator
@@ -7,18 +12,23 @@ from socket import gaierror
 
 import anyio
 
-from zaichik.client.connection import Connection
+from zaichik.client.connection import BrokerConnection
 from zaichik.client.dialer import Dialer
 from zaichik.client.errors import ConnectFailed, ConnectionLost
-from zaichik.net.background import BackgroundTasks
+from zaichik.client.forking import unwatch, watch
+from zaichik.net.background import DetachedTasks
 from zaichik.net.stream import Stream
 from zaichik.net.tls_engine import TlsFailed
 
 
 @asynccontextmanager
-async def opened(
-    dialer: Dialer, name: str, timeout: float, reconnect: float = 0.0, silence: float = math.inf
-) -> AsyncIterator[Connection]:
+async def open_connection(
+    dialer: Dialer,
+    name: str,
+    timeout: float,
+    reconnect: float = 0.0,
+    silence_timeout: float = math.inf,
+) -> AsyncIterator[BrokerConnection]:
     """Returns a connection whose Hello was accepted, and sends a Close when the block ends.
 
     Raises:
@@ -26,7 +36,7 @@ async def opened(
         BrokerError: the broker refused to serve this client, with `TooManyConnections` for example.
         Unencodable: the name is longer than a Hello can carry.
     """
-    connection = Connection(dialer, name, timeout, reconnect, silence)
+    connection = BrokerConnection(dialer, name, timeout, reconnect, silence_timeout)
     peer = str(dialer.endpoint)
     deadline = anyio.current_time() + dialer.greeting_seconds(timeout)
     try:
@@ -36,14 +46,18 @@ async def opened(
         raise ConnectFailed(f"{peer}: {error}") from error
     except OSError as error:  # TimeoutError is one
         reason = error.strerror or str(error) or "it took too long"
-        advice = "Is the host's name right?" if isinstance(error, gaierror) else "Start one with `zaichik serve`"
+        advice = "Start one with `zaichik serve`"
+        if isinstance(error, gaierror):
+            advice = "Is the host's name right?"
         raise ConnectFailed(f"no broker answers at {peer} ({reason}). {advice}") from error
-    async with stream, running(connection, stream):
+    async with stream, run_connection(connection, stream):
         try:
             with anyio.fail_after(deadline - anyio.current_time()):
                 await connection.greeted()
         except (TimeoutError, ConnectionLost) as error:
-            reason = error.message if isinstance(error, ConnectionLost) else "it took too long"
+            reason = "it took too long"
+            if isinstance(error, ConnectionLost):
+                reason = error.message
             raise ConnectFailed(
                 f"{peer} accepts connections but does not answer as a zaichik broker ({reason})"
             ) from error
@@ -54,11 +68,32 @@ async def opened(
 
 
 @asynccontextmanager
-async def running(connection: Connection, stream: Stream) -> AsyncIterator[None]:
+async def open_further_connection(
+    dialer: Dialer, name: str, timeout: float, reconnect: float, silence_timeout: float
+) -> AsyncIterator[BrokerConnection]:
+    """Returns one more connection, that the broker serves as any other.
+
+    A full broker accepts one more, for an operator, and refuses most of what it is asked there.
+
+    Raises:
+        ConnectFailed, BrokerError: as `open_connection`; `TooManyConnections` also if it is one for
+            an operator.
+        ConnectionLost: it was lost at once.
+    """
+    opening = open_connection(dialer, name, timeout, reconnect, silence_timeout)
+    async with opening as connection:
+        await connection.try_out()
+        yield connection
+
+
+@asynccontextmanager
+async def run_connection(connection: BrokerConnection, stream: Stream) -> AsyncIterator[None]:
     """Let the connection read and write as long as the block lasts."""
-    async with BackgroundTasks() as background:
+    async with DetachedTasks() as background:
         background.group.start_soon(connection.run, stream)
+        watch(connection.inherited)
         try:
             yield
         finally:
+            unwatch(connection.inherited)
             connection.end()

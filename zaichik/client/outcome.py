@@ -9,22 +9,23 @@ from zaichik_protocol import Error, Frame
 
 Reply = TypeVar("Reply", bound=Frame)
 
-# Makes the error that says why the connection is gone: a new one for each task, because an exception that is
-# raised in several tasks would gather all their tracebacks.
+# Makes the error that says why the connection is gone: a new one for each task, because an
+# exception that is raised in several tasks would gather all their tracebacks.
 Lost = Callable[[], Exception]
-OnOutcome = Callable[[Frame | Lost], None]
+# Called once, with the reply or the loss.
+OnReply = Callable[[Frame | Lost], None]
 
 
 class Outcome:
     """The outcome of a request, for any number of tasks to wait for.
 
     Args:
-        on_reply: called with it at once; the tasks run a turn later.
+        on_reply: called with it at once, a reply or not; the tasks run a turn later.
     """
 
     _value: Frame | Lost
 
-    def __init__(self, on_reply: OnOutcome | None = None) -> None:
+    def __init__(self, on_reply: OnReply | None = None) -> None:
         self._on_reply = on_reply
         self._settled = Wakeup()
 
@@ -42,7 +43,10 @@ class Outcome:
 
 
 def expected(kind: type[Reply], asked: type[Frame], outcome: Frame | Lost) -> Reply:
-    """Returns the outcome of a request of type `asked` if it is the reply wanted; everything else is raised."""
+    """Returns the outcome of a request of type `asked` if it is the reply wanted.
+
+    Everything else is raised.
+    """
     match outcome:
         case reply if isinstance(reply, kind):
             return reply

@@ -1,1 +1,1 @@
-"""What the demo and the examples publish: real departures."""
+"""The events of the examples, under their public name; see `zaichik.apps.demo`."""

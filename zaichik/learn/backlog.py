@@ -1,26 +1,28 @@
-"""A reader that does not read, and what waits for it in the broker: messages and replies.
+"""A reader that does not read, and its backlog in the broker: messages and replies.
 
-A broker that loses what it has not sent yet, when a connection ends, loses it here.
+If a broker loses what it has not sent yet when a connection ends, it loses it here.
 """
 
 import anyio
 
 from zaichik.learn import causes, wire
 from zaichik.learn.connection import Connection
-from zaichik.learn.failure import Failed
+from zaichik.learn.failure import Failure
 from zaichik.learn.layouts import FOREVER, LEAST, TTL
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
 
-# Between two programs on one machine the kernel keeps some 4 MiB: of 8 MiB, the rest waits in the broker.
+# Between two programs on one machine the kernel buffers about 4 MiB: of 8 MiB, the others wait in
+# the broker.
 CHUNK, CHUNKS = bytes(LEAST["max_message"]), 32
 ASKED, ASK = 100, 77  # requests, and their id
-FILLS_S = 0.2  # until the sockets are full: or the first replies would go out with the last messages
+# Until the sockets are full, or the first replies would go out with the last messages.
+FILLS_S = 0.2
 LONG = 5  # of so many requests all but one have long replies
 
 
 async def pile_up(trial: Trial, reader: Connection, helper: Connection, label: str = "") -> int:
-    """Publish more than sockets hold; then have requests of the reader carried out, whose replies wait, too.
+    """Publish more than sockets hold; then send the reader's requests, whose replies also wait.
 
     Returns:
         the reader's subscription.
@@ -33,21 +35,22 @@ async def pile_up(trial: Trial, reader: Connection, helper: Connection, label: s
         await helper.publish(topic, (b"", CHUNK), first_offset=offset)
     await anyio.sleep(FILLS_S)
     silent = wire.encode("Publish", frame_id=0, topic=mark, batch=[(b"", b"")])
-    await reader.send_bytes(requests(0, ASKED, topic) + silent, "requests, and a mark behind them")
-    await helper.messages(marks, 0, [(b"", b"")])
+    await reader.send_bytes(requests(0, ASKED, topic) + silent, "requests, then a mark")
+    await helper.expect_messages(marks, 0, [(b"", b"")])
     return subscription
 
 
 def requests(first: int, end: int, topic: str) -> bytes:
-    """Requests with these numbers: Pings, which tell them, and others whose replies are longer."""
+    """Requests with these numbers: Pings that carry them, and others with longer replies."""
     others = wire.encode("CreateTopic", frame_id=ASK, topic=topic)
     return b"".join(
-        others if number % LONG else wire.encode("Ping", frame_id=ASK, value=number) for number in range(first, end)
+        others if number % LONG else wire.encode("Ping", frame_id=ASK, value=number)
+        for number in range(first, end)
     )
 
 
 async def clear(reader: Connection, subscription: int, replies: int) -> tuple[Frame | None, int]:
-    """Read all that waits: at least so many replies, in order, and messages without a gap.
+    """Read the backlog: at least this many replies, in order, and messages without a gap.
 
     Returns:
         the first frame that is neither, None at the end of the stream; and how many messages came.
@@ -58,8 +61,8 @@ async def clear(reader: Connection, subscription: int, replies: int) -> tuple[Fr
             reader.must_be(frame, "Messages", id=subscription, base=offset)
             offset += len(frame.messages)
         elif number < replies or frame.id == ASK:
-            told = {} if number % LONG else {"value": number}
-            reader.must_be(frame, "TopicCreated" if number % LONG else "Pong", id=ASK, **told)
+            fields = {} if number % LONG else {"value": number}
+            reader.must_be(frame, "TopicCreated" if number % LONG else "Pong", id=ASK, **fields)
             number += 1
         else:
             break
@@ -69,10 +72,10 @@ async def clear(reader: Connection, subscription: int, replies: int) -> tuple[Fr
 
 
 async def _read(reader: Connection, awaited: str) -> Frame | None:
-    """The next frame; None if the server has ended its side in order, and between two frames."""
+    """The next frame; None if the server has ended its side cleanly, between two frames."""
     try:
         return await reader.read(awaited=awaited)
-    except Failed as failed:
+    except Failure as failed:
         if failed.cause == causes.ENDED and failed.came == "nothing":
             return None
         raise

@@ -1,7 +1,8 @@
-"""A burst of publishes to a durable topic that ends with the broker's, and what must be there after it.
+"""A burst of publishes that ends when the broker is killed, and what must be there afterwards.
 
-Nobody waits for answers, so at any moment some batches are acknowledged, some are being written and some are on their
-way. Of those without an answer any may be there, but only as they were sent.
+Publishers don't wait for replies, so at any moment some batches are acknowledged, some are being
+written and some are on their way. Any of those without a reply may be there, but only as they were
+sent.
 """
 
 from collections.abc import Sequence
@@ -11,23 +12,23 @@ from dataclasses import dataclass, field
 import anyio
 
 from zaichik.learn.connection import Connection
-from zaichik.learn.failure import Failed, Missing
+from zaichik.learn.failure import Failure, Missing
 from zaichik.learn.layouts import OFFSET
 from zaichik.learn.trial import Restartable, Trial
 from zaichik.learn.wire import Frame
 
 PUBLISHERS = 2
-MOST = 200  # batches of a publisher in a round
-KILLED_AFTER = range(10, 100)  # answers
+MOST = 200  # batches per publisher and round
+KILLED_AFTER = range(10, 100)  # replies
 
 
 @dataclass
 class Burst:
-    """What was sent to a topic over all rounds, and what was told of it before the broker was killed.
+    """What was sent to a topic in all rounds, and what was known of it before each kill.
 
     Attributes:
         sent: the batches of each publisher.
-        answered: the offsets of those that were acknowledged, by publisher and number.
+        answered: the offsets of acknowledged batches, by publisher and number.
         seen: what a reader was sent, by its offset.
     """
 
@@ -39,7 +40,7 @@ class Burst:
     answer: anyio.Event = field(default_factory=anyio.Event)
 
     async def until_killed(self, server: Restartable, begins: int) -> None:
-        """Publish without waiting for answers, read, and kill it after some answers."""
+        """Publish without waiting for replies, read, and kill the server after some replies."""
         clients = [await self.trial.client(server.target) for _ in range(PUBLISHERS + 1)]
         reader = clients.pop()
         await reader.subscribe(self.topic, start=OFFSET, value=begins)
@@ -55,15 +56,18 @@ class Burst:
                 with anyio.move_on_after(self.trial.patience) as waiting:
                     await self.answer.wait()
                 if waiting.cancelled_caught:
-                    problem = f"publishing went on, and no answer came within {self.trial.patience:g} s"
-                    raise Failed(problem, expected="Published", came="nothing")
+                    problem = f"no reply to publishes came within {self.trial.patience:g} s"
+                    raise Failure(problem, expected="Published", came="nothing")
             await server.kill()
 
     async def _publish(self, client: Connection, publisher: int, ids: dict[int, int]) -> None:
-        with suppress(Failed):  # the connection breaks: it was killed
+        with suppress(Failure):  # the connection breaks: it was killed
             for _ in range(MOST):
                 number = len(self.sent[publisher])
-                batch = [b"%d.%d.%d" % (publisher, number, place) for place in range(self.trial.rng.randrange(1, 4))]
+                batch = [
+                    b"%d.%d.%d" % (publisher, number, place)
+                    for place in range(self.trial.rng.randrange(1, 4))
+                ]
                 self.sent[publisher].append(batch)
                 following = next(client.ids)
                 ids[following] = number
@@ -76,7 +80,9 @@ class Burst:
     async def _hear(self, client: Connection, publisher: int, ids: dict[int, int]) -> None:
         while frame := await _next(client):
             number = ids.get(frame.id, -1)
-            client.must_be(frame, "Published", stored=len(self.sent[publisher][number]) if number >= 0 else 0)
+            client.must_be(
+                frame, "Published", stored=len(self.sent[publisher][number]) if number >= 0 else 0
+            )
             self.answered[publisher, number] = frame["first_offset"]
             self.answer.set()
 
@@ -86,8 +92,8 @@ class Burst:
             following += len(frame.messages)
             self.seen.update((message.offset, message.payload) for message in frame.messages)
 
-    def judge(self, kept: Sequence[bytes]) -> None:
-        """What is there must be batches that were sent, whole, once, in order, and where it was told that they are."""
+    def check(self, kept: Sequence[bytes]) -> None:
+        """Fail unless the topic has only batches that were sent: whole, once, and in order."""
         known = {batch[0]: (publisher, number) for publisher, batches in enumerate(self.sent)
                  for number, batch in enumerate(batches)}  # fmt: skip
         there: dict[tuple[int, int], int] = {}
@@ -96,34 +102,48 @@ class Burst:
         while offset < len(kept):
             publisher, number = known.get(kept[offset], (-1, -1))
             if publisher < 0:
-                self._wrong(f"the message with offset {offset} begins no batch that was sent", kept, offset)
+                self._wrong(
+                    f"offset {offset} is not the start of a batch that was sent", kept, offset
+                )
             batch = self.sent[publisher][number]
             if list(kept[offset : offset + len(batch)]) != batch:
-                self._wrong(f"the batch at offset {offset} is there only in part", kept, offset)
+                self._wrong(f"the batch at offset {offset} is incomplete", kept, offset)
             if number <= last[publisher]:
-                self._wrong(f"the batch at offset {offset} is there twice, or after a later one", kept, offset)
+                self._wrong(
+                    f"the batch at offset {offset} is there twice, or after a later one",
+                    kept,
+                    offset,
+                )
             last[publisher], there[publisher, number] = number, offset
             offset += len(batch)
-        for told, first in self.answered.items():
-            if there.get(told) != first:
-                is_ = f"is at {there[told]}" if told in there else "is not there"
+        for batch_id, first in self.answered.items():
+            if there.get(batch_id) != first:
+                is_ = f"is at {there[batch_id]}" if batch_id in there else "is missing"
                 self._wrong(f"a batch that was acknowledged with offset {first} {is_}", kept, first)
         for offset, payload in self.seen.items():
             if offset >= len(kept) or kept[offset] != payload:
-                self._wrong(f"a message that was delivered with offset {offset} is not there any more", kept, offset)
+                self._wrong(f"the message delivered with offset {offset} is missing", kept, offset)
 
     def _wrong(self, problem: str, kept: Sequence[bytes], offset: int) -> None:
-        """Fail, with what is there around an offset."""
+        """Fail, and show what is there around an offset."""
         first = max(0, offset - 3)
-        around = [f"{place:>8}  {payload!r}" for place, payload in enumerate(kept[first : offset + 4], first)]
+        around = [
+            f"{place:>8}  {payload!r}"
+            for place, payload in enumerate(kept[first : offset + 4], first)
+        ]
         count = sum(map(len, self.sent))
-        around.append(f"(a payload has its publisher, its batch, and its place in that; {count} batches were sent)")
-        due = "every batch that was acknowledged, whole, once, in order, and none that was not sent"
-        raise Failed(f"after kill -9, {problem}", expected=due, came=f"{len(kept)} messages", excerpt=tuple(around))
+        around.append(f"(payloads are publisher.batch.index; {count} batches were sent)")
+        due = "every acknowledged batch, whole, once and in order, and only batches that were sent"
+        raise Failure(
+            f"after kill -9, {problem}",
+            expected=due,
+            came=f"{len(kept)} messages",
+            excerpt=tuple(around),
+        )
 
 
 async def _next(client: Connection) -> Frame | None:
-    """The next frame, while somebody else writes; None if the stream has ended, or nothing comes for long."""
+    """The next frame, while another task writes; None if none comes in time or at the end."""
     try:
         return await client.read(flush=False)
     except Missing:

@@ -4,7 +4,8 @@
     reader.subscribe("orders", credit=1)
     print(reader.frame())
 
-It waits for what it is told to wait for and for nothing else, so that an experiment is a list of what happens.
+It waits for exactly what it is asked to wait for, so that an experiment reads as a list of what
+happens.
 """
 
 import socket
@@ -16,21 +17,22 @@ from zaichik.learn import wire
 from zaichik.learn.wire import Frame
 
 PATIENCE_S = 5.0
+ANSWER_S = 20.0  # a machine that is busy with something else is no broker that is stuck
 READ_SIZE = 65_536
 
 
 class Silence(Exception):
-    """Nothing came in time, or the broker has ended the connection; the text says which."""
+    """Nothing came in time, or the broker closed the connection; the text says which."""
 
 
 class Caller:
-    """One connection, which has said Hello.
+    """One connection that has said Hello.
 
     Args:
         connection: a socket that is connected to a broker.
 
     Attributes:
-        socket: it, for what is no frame.
+        socket: the same, to send and receive anything but frames.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -41,7 +43,7 @@ class Caller:
         self.ask("Hello")
 
     def send(self, name: str, /, *, frame_id: int | None = None, **fields: Any) -> int:
-        """Send a request and wait for nothing. Returns its id."""
+        """Send a request without waiting for its reply. Returns its id."""
         number = next(self._ids) if frame_id is None else frame_id
         self.socket.sendall(wire.encode(name, frame_id=number, **fields))
         return number
@@ -49,7 +51,7 @@ class Caller:
     def ask(self, name: str, /, **fields: Any) -> Frame:
         """Send a request and return its reply. Events that come before it are kept for `frame`."""
         number = self.send(name, **fields)
-        while (frame := self._read(PATIENCE_S)).is_event:
+        while (frame := self._read(ANSWER_S)).is_event:
             self._events.append(frame)
         if frame.id != number:
             raise Silence(f"a reply to {frame.id} came where one to {number} was due")
@@ -59,12 +61,12 @@ class Caller:
         """The next frame, event or reply.
 
         Raises:
-            Silence: none comes within so many seconds.
+            Silence: none comes within this many seconds.
         """
         return self._events.popleft() if self._events else self._read(seconds)
 
     def publish(self, topic: str, *payloads: bytes, key: bytes = b"") -> Frame:
-        """Publish messages of one key as a batch, and return the reply."""
+        """Publish messages with one key as a batch, and return the reply."""
         return self.ask("Publish", topic=topic, batch=[(key, payload) for payload in payloads])
 
     def subscribe(self, topic: str, **how: Any) -> int:

@@ -1,6 +1,7 @@
-"""Going to a chapter of the tutorial: its experiments and exercises, and on request the program it begins or ends with.
+"""Goes to a chapter of the tutorial: its experiments and exercises, and its program if asked.
 
-Nothing of the learner's is lost: a file that would be overwritten with something else is kept under another name.
+The learner loses nothing: a file that would be overwritten with something else is kept under
+another name.
 """
 
 from itertools import count
@@ -15,14 +16,14 @@ START, END = "start", snapshots.END
 
 
 class NoSuchChapter(Exception):
-    """There is no such chapter, or it is not written, or not here; the text says so."""
+    """The chapter doesn't exist, isn't written yet, or isn't in this copy; the text says which."""
 
 
 def chapter(word: str) -> Chapter:
     """The chapter that a number such as 02 means.
 
     Raises:
-        NoSuchChapter: it means none that can be gone to.
+        NoSuchChapter: there is no chapter of this number to go to.
     """
     if not TUTORIAL.is_dir():
         raise NoSuchChapter("the tutorial is in a clone of the project; this is an installed copy")
@@ -39,8 +40,8 @@ def go(where: Chapter, folder: Path, program: str = "") -> list[str]:
 
     Args:
         where: the chapter.
-        folder: the learner's.
-        program: START or END for the program as it is there; "" leaves the learner's own as it is.
+        folder: the learner's folder.
+        program: START or END for the chapter's program at that point; "" keeps the learner's own.
 
     Returns:
         what was done, in sentences.
@@ -48,48 +49,60 @@ def go(where: Chapter, folder: Path, program: str = "") -> list[str]:
     Raises:
         NoSuchChapter: the programs are not in this copy.
     """
-    said = []
+    done = []
     brought = {START: snapshots.before, END: snapshots.program}
     if program:
         texts = brought[program](where)
         begins_empty = program == START and snapshots.is_apart(where)
         if not texts and where.number > 1 and not begins_empty:
-            raise NoSuchChapter("this copy of the tutorial comes without its programs: ask whoever gave it to you")
+            raise NoSuchChapter(
+                "this copy of the tutorial has no programs: ask the person who gave it to you"
+            )
         for name, text in texts.items():
-            said += _bring(text.encode(), folder / name)
-    earlier = [each for each in CHAPTERS.values() if each.number < where.number and not snapshots.is_apart(each)]
-    for each in [where] if snapshots.is_apart(where) else [*earlier, where]:  # some are run again: what has changed?
+            done += _bring(text.encode(), folder / name)
+    earlier = [
+        each
+        for each in CHAPTERS.values()
+        if each.number < where.number and not snapshots.is_apart(each)
+    ]
+    # Some are run again, to see what has changed.
+    for each in [where] if snapshots.is_apart(where) else [*earlier, where]:
         for path in _files(each.path / "experiments"):
-            said += _bring(path.read_bytes(), folder / "experiments" / path.name)
+            done += _bring(path.read_bytes(), folder / "experiments" / path.name)
     for path in _files(where.path / "exercises"):
         if path.name.startswith("exercise_") and not (folder / path.name).exists():
-            said += _bring(path.read_bytes(), folder / path.name)
+            done += _bring(path.read_bytes(), folder / path.name)
     settings = folder / config.FILE_NAME
     if (folder / "broker.py").exists() and not settings.exists():
         settings.write_text(TOML.format(command=PYTHON_COMMAND), encoding="utf-8")
-        said.append(f"written: {settings}")
+        done.append(f"wrote {settings}")
     if settings.exists():
         _set_stage(where, folder)
-    return said
+    return done
 
 
 def _files(folder: Path) -> list[Path]:
     # Tools leave folders such as __pycache__ and .mypy_cache behind.
-    return sorted(path for path in folder.glob("*") if path.is_file() and not path.name.startswith("."))
+    return sorted(
+        path for path in folder.glob("*") if path.is_file() and not path.name.startswith(".")
+    )
 
 
 def _bring(content: bytes, target: Path) -> list[str]:
-    said = []
+    done = []
     if target.exists():
         if target.read_bytes() == content:
             return []
-        kept = next(name for name in (target.with_name(f"{target.name}.before-{n}") for n in count(1))
-                    if not name.exists())  # fmt: skip
+        kept = next(
+            name
+            for name in (target.with_name(f"{target.name}.before-{n}") for n in count(1))
+            if not name.exists()
+        )
         target.rename(kept)
-        said.append(f"kept: your {target.name}, as {kept.name}")
+        done.append(f"kept your {target.name} as {kept.name}")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(content)
-    return [*said, f"written: {target}"]
+    return [*done, f"wrote {target}"]
 
 
 def _set_stage(where: Chapter, folder: Path) -> None:

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-TUTORIAL = Path(__file__).parents[2] / "tutorial"  # beside the package in a clone; an installed one has none
+# Next to the package in a clone; an installed package has none.
+TUTORIAL = Path(__file__).parents[2] / "tutorial"
 
 
 class Chapter(NamedTuple):
@@ -15,7 +16,7 @@ class Chapter(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """Its folder, with where that lies."""
+        """The path of its folder."""
         return TUTORIAL / self.folder
 
     @property
@@ -24,13 +25,13 @@ class Chapter(NamedTuple):
         return self.path / "README.md"
 
     def show(self) -> str:
-        """How to find it: its path if it is there, else its number and title."""
+        """Its number and title, and its path if it is here."""
         where = f": {self.text}" if self.text.exists() else ""
         return f"chapter {self.number:02}, {self.title}{where}"
 
 
 def protocol() -> str:
-    """Where every frame is told in full: its path in a clone, else its name."""
+    """Where every frame is described in full: the path in a clone, else the name."""
     path = TUTORIAL.parent / "protocol" / "README.md"
     return f"the wire protocol: {path if path.exists() else 'protocol/README.md of the project'}"
 

@@ -1,4 +1,4 @@
-"""`learn.toml`: how the learner's server is started."""
+"""`learn.toml`: how to start the learner's server."""
 
 import json
 import shlex
@@ -9,11 +9,12 @@ from typing import Any
 
 FILE_NAME = "learn.toml"
 START_S, STOP_S = 10.0, 5.0
-PORT, DATA = "{port}", "{data}"  # stand in a command for the port, and for a folder to keep durable topics in
+# Placeholders in a command for the port, and for a folder to keep durable topics in.
+PORT, DATA = "{port}", "{data}"
 
 
 class BadConfig(Exception):
-    """The file is missing or wrong; the text says where, and what to write."""
+    """The file is missing or wrong; the text says where, and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,11 @@ class Config:
     """What the file says.
 
     Attributes:
-        folder: where it lies, and where the server is started.
+        folder: where the file is, and where the server is started.
         command: the program and its arguments.
-        port_variable: the environment variable that tells the server its port.
-        start_s, stop_s: how long it may take to listen, and to end.
-        name: of the file, as messages name it.
+        port_variable: the environment variable with the server's port.
+        start_s, stop_s: how long the server may take to listen, and to stop.
+        name: the file's name, for messages.
     """
 
     folder: Path
@@ -37,16 +38,16 @@ class Config:
 
     @property
     def names_a_folder(self) -> bool:
-        """Whether the command tells the server where to keep durable topics."""
+        """Whether the command gives the server a folder to keep durable topics in."""
         return any(DATA in word for word in self.command)
 
     def command_at(self, port: int, data: str) -> list[str]:
-        """The command for a port and a folder."""
+        """The command with a port and a folder filled in."""
         return [word.replace(PORT, str(port)).replace(DATA, data) for word in self.command]
 
 
 def read(path: Path) -> Config:
-    """What a learn.toml says.
+    """Read a learn.toml.
 
     Raises:
         BadConfig: it is missing, or something in it makes no sense.
@@ -54,10 +55,10 @@ def read(path: Path) -> Config:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        made = "make one" if path.name == FILE_NAME else f"make a {FILE_NAME}, to copy,"
-        how = f"zaichik learn init {path.parent} --python (or without --python: for another language)"
+        made = "create one" if path.name == FILE_NAME else f"create a {FILE_NAME} to copy"
+        how = f"zaichik learn init {path.parent} --python (without --python for another language)"
         raise BadConfig(f"there is no {path}; {made} with: {how}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadConfig(f"{path} cannot be read: {error}") from None
     server = content.get("server")
     if not isinstance(server, dict):
@@ -65,7 +66,7 @@ def read(path: Path) -> Config:
     known = {"command", "port_variable", "start_seconds", "stop_seconds"}
     if unknown := server.keys() - known:
         wrong, right = (", ".join(sorted(names)) for names in (unknown, known))
-        raise BadConfig(f"{path}: nothing in [server] is called {wrong}; there are {right}")
+        raise BadConfig(f"{path}: unknown in [server]: {wrong}; known are {right}")
     return Config(
         path.parent.resolve(),
         _command(server.get("command"), path),
@@ -80,13 +81,16 @@ def _command(value: Any, path: Path) -> tuple[str, ...]:
     if isinstance(value, str):
         value = shlex.split(value)
     if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
-        raise BadConfig(f'{path}: command must be a list of words, such as ["python3", "broker.py"]')
+        raise BadConfig(
+            f'{path}: command must be a list of words, such as ["python3", "broker.py"]'
+        )
     return tuple(value)
 
 
 def _typed(section: dict[str, Any], name: str, kind: Any, default: Any, path: Path) -> Any:
     value = section.get(name, default)
     if not isinstance(value, kind) or isinstance(value, bool):
-        told, usual = (json.dumps(each, default=str) for each in (value, default))  # as TOML has them, too
-        raise BadConfig(f"{path}: {name} = {told} makes no sense; by default it is {usual}")
+        # JSON writes them as TOML does.
+        given, usual = (json.dumps(each, default=str) for each in (value, default))
+        raise BadConfig(f"{path}: {name} = {given} makes no sense; the default is {usual}")
     return value

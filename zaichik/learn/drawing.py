@@ -1,18 +1,21 @@
-"""Who sent what to whom, and when: a sequence diagram, as text for a terminal and as SVG for a browser.
+"""A sequence diagram of what was sent: as text for a terminal, and as SVG for a browser.
 
-Parties stand side by side, each with a line that runs down in time; an arrow between two lines is a frame.
+Parties stand side by side, each with a line down which time runs; an arrow between two lines is a
+frame.
 """
 
 import textwrap
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 
-FILE_NAME = "learn-drawing.svg"  # where a failure's drawing is written, beside learn.toml
+FILE_NAME = "learn-drawing.svg"  # where a failure's drawing is written, next to learn.toml
 
 # As text.
-WIDTH, LEAST_LABEL = 72, 22  # columns of it all; of labels, if they are to stand at the right of the lines
+# Columns in all, and for labels if they are to be to the right of the lines.
+WIDTH, LEAST_LABEL = 72, 22
 _TIME = 9
-# As SVG, in pixels: margins, the column of times, from line to line, from arrow to arrow, a letter's width.
+# As SVG, in pixels: margins, the column of times, the distance between lines and between arrows, a
+# letter's width.
 _MARGIN, _TIMES, _STEP, _ROW, _LETTER = 16, 76, 130, 30, 7.3
 _HEAD, _BAD, _DIM = 6, "#b3261e", "#777777"
 
@@ -38,7 +41,7 @@ class Drawing:
     """A diagram.
 
     Attributes:
-        title: what it shows to be wrong.
+        title: what is wrong.
         parties: from left to right.
         steps: in order of time.
     """
@@ -50,7 +53,10 @@ class Drawing:
     def lines(self) -> tuple[str, ...]:
         """The diagram as text."""
         step = max(map(len, self.parties)) + 2
-        places = {party: _TIME + 1 + number * step + step // 2 for number, party in enumerate(self.parties)}
+        places = {
+            party: _TIME + 1 + number * step + step // 2
+            for number, party in enumerate(self.parties)
+        }
         end = _TIME + 1 + len(self.parties) * step
         beside = WIDTH - end - 1 >= LEAST_LABEL
         head = " " * (_TIME + 1) + "".join(party.center(step) for party in self.parties)
@@ -74,15 +80,21 @@ class Drawing:
         top = _MARGIN + 2 * _ROW
         height = round(top + (len(self.steps) + 1) * _ROW)
         root = ET.Element(
-            "svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}", width=str(width),
-            height=str(height), attrib={"font-family": "monospace", "font-size": "12"},
-        )  # fmt: skip
+            "svg",
+            xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 0 {width} {height}",
+            width=str(width),
+            height=str(height),
+            attrib={"font-family": "monospace", "font-size": "12"},
+        )
         ET.SubElement(root, "rect", width=str(width), height=str(height), fill="white")
         _text(root, _MARGIN, _MARGIN + 12, self.title, fill=_BAD)
         places = {}
         for number, party in enumerate(self.parties):
             x = places[party] = _MARGIN + _TIMES + number * _STEP + _STEP / 2
-            _text(root, x, top - _ROW / 2, party, **{"text-anchor": "middle", "font-weight": "bold"})
+            _text(
+                root, x, top - _ROW / 2, party, **{"text-anchor": "middle", "font-weight": "bold"}
+            )
             _line(root, (x, top - _ROW / 4), (x, height - _MARGIN), _DIM)
         for number, step in enumerate(self.steps):
             y = top + (number + 0.5) * _ROW
@@ -94,7 +106,7 @@ class Drawing:
 
 
 def _row(places: dict[str, int], step: Step, end: int) -> str:
-    """The lines of all parties, and an arrow between two of them, or a star where nothing was sent."""
+    """The lines of all parties, and an arrow between two, or a star where nothing was sent."""
     row = ["|" if at in places.values() else " " for at in range(end)]
     row[: _TIME + 1] = f"{step.at:{_TIME - 2}.3f} s ".ljust(_TIME + 1)
     source, target = places[step.source], places[step.target]
@@ -118,13 +130,16 @@ def _arrow(root: ET.Element, source: float, target: float, y: float) -> None:
     ET.SubElement(root, "polygon", points=points, fill="black")
 
 
-def _line(root: ET.Element, begin: tuple[float, float], end: tuple[float, float], colour: str) -> None:
+def _line(
+    root: ET.Element, begin: tuple[float, float], end: tuple[float, float], colour: str
+) -> None:
     (x1, y1), (x2, y2) = begin, end
     ET.SubElement(root, "line", x1=str(x1), y1=str(y1), x2=str(x2), y2=str(y2), stroke=colour)
 
 
-def _text(root: ET.Element, x: float, y: float, text: str, **look: str) -> None:
-    # What XML cannot hold is in no payload of a workload, but may be in one that a broker has invented.
-    ET.SubElement(root, "text", {"x": str(x), "y": str(y), **look}).text = "".join(
+def _text(root: ET.Element, x: float, y: float, text: str, **style: str) -> None:
+    # XML cannot hold some characters, which are in no payload of ours, but may be in one that a
+    # broker invents.
+    ET.SubElement(root, "text", {"x": str(x), "y": str(y), **style}).text = "".join(
         char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text
     )

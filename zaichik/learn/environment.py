@@ -1,17 +1,18 @@
-"""The environment of a learner's program: ours, without the secrets for brokers that others run.
+"""The environment of a learner's program: ours, without secrets for other people's brokers.
 
-A program that is still being written prints its environment, or sends it somewhere, more easily than one means to.
+A program that is still being written easily prints its environment, or sends it somewhere.
 """
 
 import os
 from collections.abc import Mapping
 
-SECRET = ("ZAICHIK_TOKEN", "ZAICHIK_PASSWORD")  # how variables begin that hold a secret, or name its file
+# Prefixes of variables that hold a secret, or name its file.
+SECRET = ("ZAICHIK_TOKEN", "ZAICHIK_PASSWORD")
 ADDRESS = "ZAICHIK_CONNECT"
 
 
 def for_program(variable: str, port: int, ours: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Returns the variables for a program that takes its port from one of them, and writes as soon as it prints."""
+    """The variables for a program that takes its port from one, and prints unbuffered."""
     kept = {name: value for name, value in ours.items() if not name.startswith(SECRET)}
     if _holds_secret(kept.get(ADDRESS, "")):
         del kept[ADDRESS]
@@ -19,5 +20,5 @@ def for_program(variable: str, port: int, ours: Mapping[str, str] = os.environ) 
 
 
 def _holds_secret(address: str) -> bool:
-    """Whether there is a login in an address, or there may be one because it is none."""
+    """Whether an address has a login in it, or may have one."""
     return "@" in address or "zk_" in address

@@ -14,17 +14,17 @@ SPAN = re.compile(r"S?(\d{1,2})(?:-S?(\d{1,2}))?")
 
 
 class NoSuchCheck(Exception):
-    """There is no such stage or check; the text says what there is."""
+    """The stage or check does not exist; the text says which do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How checks are run.
+    """How to run checks.
 
     Attributes:
         seeds: each check is run with each of them.
         pace: how long things take.
-        keep_going: whether to go on after a check that failed.
+        keep_going: whether to go on after a check has failed.
     """
 
     seeds: tuple[int, ...]
@@ -35,10 +35,11 @@ class Plan:
 def select(what: str | None, progress: Progress) -> list[Check]:
     """The checks that a word means.
 
-    It is "all", a stage (S5, or just 5), several (S5-S7), a check (S5.2), or none for the stage being worked on.
+    It is "all", a stage (S5, or just 5), several (S5-S7), a check (S5.2), or None for the current
+    stage.
 
     Raises:
-        NoSuchCheck: it means none.
+        NoSuchCheck: it names none.
     """
     if what is None:
         return list(stage(progress.stage).checks)
@@ -52,37 +53,39 @@ def select(what: str | None, progress: Progress) -> list[Check]:
         if first <= last < len(STAGES):
             return [check for each in STAGES[first : last + 1] for check in each.checks]
     raise NoSuchCheck(
-        f"'{what}' is neither a stage (S0 to S{len(STAGES) - 1}), nor stages (such as S5-S7), nor a check (such as "
-        "S5.2), nor the word all: zaichik learn list shows them. Exercises (such as 2.1) have check, hint and watch"
+        f"'{what}' is not a stage (S0 to S{len(STAGES) - 1}), a range (such as S5-S7), a check "
+        "(such as S5.2) or the word all; zaichik learn list shows them. For exercises (such as "
+        "2.1) "
+        "there are check, hint and watch"
     )
 
 
-def standing(progress: Progress, options: str = "") -> str:
-    """What comes after the stage being worked on, in a sentence; "" as long as that is not passed.
+def next_step(progress: Progress, options: str = "") -> str:
+    """What to do after the current stage, in a sentence; "" as long as that has not passed.
 
-    `options` are those of the command that it names.
+    `options` are the options of the command in that sentence.
     """
     missing = [each.id for each in STAGES if each.number not in progress.passed]
     here = stage(progress.stage)
     if not missing:
-        return f"all {len(STAGES)} stages are passed: you have built a broker"
+        return f"all {len(STAGES)} stages passed: you have built a broker"
     if here.id in missing:
         return ""
     if here is STAGES[-1]:
-        return f"{here.id} is passed, and is the last stage; not passed yet: {', '.join(missing)}"
-    return f"{here.id} is passed; on to the next one: zaichik learn next{options}"
+        return f"{here.id}, the last stage, has passed; not passed yet: {', '.join(missing)}"
+    return f"{here.id} has passed; for the next stage: zaichik learn next{options}"
 
 
 def stage(number: int) -> Stage:
-    """The stage of that number; the last one for numbers beyond it."""
+    """The stage with this number; the last one for numbers beyond it."""
     return STAGES[max(0, min(number, len(STAGES) - 1))]
 
 
 async def examine(checks: Sequence[Check], host: Host, plan: Plan) -> AsyncIterator[Result]:
-    """Run checks one after the other, until one fails.
+    """Run checks one after another, until one fails.
 
     Raises:
-        ServerTrouble: there is no server to check.
+        ServerError: there is no server to check.
     """
     for check in checks:
         result = await run_check(check, host, plan.seeds, plan.pace)
@@ -91,14 +94,16 @@ async def examine(checks: Sequence[Check], host: Host, plan: Plan) -> AsyncItera
             return
 
 
-def judge(progress: Progress, results: Sequence[Result]) -> None:
-    """Write down what came of those stages of which every check was run with all its seeds, or one failed."""
+def record(progress: Progress, results: Sequence[Result]) -> None:
+    """Record the stages of which all checks were run with all seeds, or one failed."""
     for each in STAGES:
         mine = [result for result in results if result.check.stage == each.number]
         bad = next((result for result in mine if result.is_bad), None)
         if bad is not None:
-            progress.judged(each.number, bad.check.id, bad.seed)
+            progress.record(each.number, bad.check.id, bad.seed)
             continue
-        whole = {result.check.id for result in mine if result.check.once or len(result.seeds) >= SEEDS}
+        whole = {
+            result.check.id for result in mine if result.check.once or len(result.seeds) >= SEEDS
+        }
         if len(whole) == len(each.checks):
-            progress.judged(each.number, "", None)
+            progress.record(each.number, "", None)

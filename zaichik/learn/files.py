@@ -1,8 +1,9 @@
 """Notices that the learner's files have changed, with the watchfiles library.
 
-It asks the operating system (inotify, FSEvents) instead of looking again and again, which on a laptop would cost
-battery, and it waits until a burst of changes, as editors and compilers make them, is over. It is an extra: without
-it, or where it does not work (some network file systems), one can still run checks by hand, and `Unwatched` says so.
+The library asks the operating system (inotify, FSEvents) instead of polling, which would drain a
+laptop's battery, and it waits until a burst of changes, as made by editors and compilers, is over.
+It is an extra: without it, or where it does not work (on some network file systems), checks can
+still be run by hand, and `Unwatched` says so.
 """
 
 from collections.abc import AsyncGenerator
@@ -11,9 +12,12 @@ from pathlib import Path
 from zaichik.learn import drawing, progress
 
 BUILT = ("target", "build", "dist", "out", "bin", "obj", "zig-out")  # where compilers write
-WRITTEN = (r"\.log$", *(f"^{Path(name).stem}\\." for name in (progress.FILE_NAME, drawing.FILE_NAME)))  # by server, us
+WRITTEN = (
+    r"\.log$",
+    *(f"^{Path(name).stem}\\." for name in (progress.FILE_NAME, drawing.FILE_NAME)),
+)  # by server, us
 
-# As `zaichik.extras` says it; but the tester imports nothing of what it tests.
+# As `zaichik.base.extras` says it; but the tester imports nothing of what it tests.
 MISSING = (
     "the library watchfiles is missing; get it with `make .venv/.installed-learn` in a clone, or "
     "`pip install 'WHEEL[learn]'` with the path of your wheel"
@@ -21,17 +25,17 @@ MISSING = (
 
 
 class Unwatched(Exception):
-    """Changes cannot be noticed; the text says why."""
+    """Files cannot be watched; the text says why."""
 
 
 async def changes(folder: Path) -> AsyncGenerator[None]:
-    """One item for each burst of changes below a folder, until it is closed.
+    """One item per burst of changes below a folder, until closed.
 
-    Left out are hidden folders, caches, what compilers build, logs, and our own progress: each of them changes because
-    checks are run, and would have them run for ever.
+    Hidden folders, caches, compilers' output, logs and our own progress are ignored: they change
+    because checks are run, and would make them run forever.
 
     Raises:
-        Unwatched: now or later.
+        Unwatched: at once or later.
     """
     try:
         from watchfiles import DefaultFilter, awatch

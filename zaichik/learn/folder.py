@@ -1,35 +1,38 @@
-"""What `zaichik learn init` writes: a learn.toml, and for Python a server to begin with."""
+"""What `zaichik learn init` writes: a learn.toml, and for Python a server to start from."""
 
 from pathlib import Path
 
 from zaichik.learn import config
 
 TOML = """\
-# How `zaichik learn` starts your broker. It is started in this folder, must listen at 127.0.0.1, and is ended with
-# SIGTERM. Where it is to listen, it is told twice; use what suits you:
-#   - the environment variable below holds the port;
+# How `zaichik learn` starts your broker: in this folder. It must listen on 127.0.0.1, and is
+# stopped with SIGTERM. It gets its port in two ways; use the one that suits you:
+#   - the environment variable below holds the port (in Go, os.Getenv("PORT"); in Rust,
+#     std::env::var("PORT"));
 #   - {{port}} in the command is replaced by it.
-# If it keeps durable topics, {{data}} in the command is replaced by a folder for them, which is empty at first and goes
-# in the end. Then some checks of S16 kill your broker, and start it again with the same port and folder.
+# If it keeps durable topics, {{data}} in the command is replaced by a folder for them, which is
+# empty at first and removed in the end. Some checks of S16 then kill your broker, and restart it
+# with the same port and folder.
 
 [server]
 command = {command}
 port_variable = "PORT"
-start_seconds = 10      # how long it may take until it listens; with a compiler in the command, allow more
-stop_seconds = 5        # and until it ends after SIGTERM
+start_seconds = 10      # how long it may take to listen; allow more if the command compiles
+stop_seconds = 5        # how long it may take to end after SIGTERM
 
-# `zaichik learn watch` runs the checks when a file below this folder changes. Hidden folders, logs (*.log) and what
-# compilers build (target, build, dist, out, bin, obj, zig-out) do not count. Whatever else your broker writes, let it
-# write elsewhere.
+# `zaichik learn watch` runs the checks when a file below this folder changes. It ignores hidden
+# folders, logs (*.log) and compilers' output (target, build, dist, out, bin, obj, zig-out). Let
+# your broker write anything else elsewhere.
 
-# Others:
+# Other commands:
 #   command = ["python3", "tiny_broker.py", "{{port}}"]
-#   command = ["sh", "-c", "go build -o bin/broker . && exec bin/broker"]             # Go: os.Getenv("PORT")
-#   command = ["sh", "-c", "cargo build --quiet && exec target/debug/my-broker"]     # Rust: std::env::var("PORT")
-#   command = ["zaichik", "serve", "--port", "{{port}}"]       # to see how it looks when all is done
-#   command = ["zaichik", "serve", "--port", "{{port}}", "--data", "{{data}}"]       # the same with durable topics
+#   command = ["sh", "-c", "go build -o bin/broker . && exec bin/broker"]         # Go
+#   command = ["sh", "-c", "cargo build --quiet && exec target/debug/my-broker"]  # Rust
+#   command = ["zaichik", "serve", "--port", "{{port}}"]   # to see how it looks in the end
+#   command = ["zaichik", "serve", "--port", "{{port}}", "--data", "{{data}}"]  # ... and durable
 #
-# `exec` puts your broker in the shell's place: it gets the SIGTERM itself, and its exit code is the one reported.
+# `exec` replaces the shell with your broker: it gets the SIGTERM itself, and its exit code is the
+# one that is reported.
 """
 
 PYTHON = '''\
@@ -42,7 +45,7 @@ PORT = int(os.environ["PORT"])
 
 
 def main() -> None:
-    """Listen. What clients say, nobody hears yet: that is stage S1."""
+    """Listen. What clients send is not read yet: that is stage S1."""
     clients = []
     with socket.create_server(("127.0.0.1", PORT)) as listener:
         while True:
@@ -59,7 +62,7 @@ OTHER_COMMAND = '["./my-broker"]'
 
 
 def init(folder: Path, *, python: bool) -> list[Path]:
-    """Make the folder ready. Files that are there stay as they are.
+    """Prepare a folder. Existing files stay as they are.
 
     Returns:
         the files that were written.

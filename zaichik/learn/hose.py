@@ -1,7 +1,7 @@
-"""A client that pours requests into a broker and never reads a reply, over a socket whose buffers are small.
+"""A client that floods a broker with requests and never reads a reply. Its buffers are small.
 
-Between two programs on one machine the kernel keeps some 4 MiB of what nobody reads. With small segments it keeps
-less than 1 MiB, and a broker's own bound shows after fewer requests.
+Between two programs on one machine the kernel buffers about 4 MiB that nobody reads. With small
+segments it buffers less than 1 MiB, and a broker's own limit shows after fewer requests.
 """
 
 import socket
@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from zaichik.learn import causes
-from zaichik.learn.failure import Failed
+from zaichik.learn.failure import Failure
 from zaichik.learn.trial import Target
 
 SEGMENT, WINDOW = 1400, 65_536  # bytes
@@ -29,7 +29,7 @@ class Hose:
         self._socket = sock
 
     async def pour(self, data: bytes) -> bool:
-        """Send it all. Returns False if the broker has cut us off, which it may."""
+        """Send it all. Returns False if the broker has disconnected us, which it may."""
         rest = memoryview(data)
         while rest:
             await anyio.wait_writable(self._socket)
@@ -44,13 +44,13 @@ class Hose:
 
 @asynccontextmanager
 async def hose(target: Target) -> AsyncIterator[Hose]:
-    """Connect one; it is torn down with the block."""
+    """Connect one; it is closed with the block."""
     with socket.socket(socket.AF_INET6 if ":" in target.host else socket.AF_INET) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, WINDOW)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT)
         try:
             await anyio.to_thread.run_sync(sock.connect, (target.host, target.port))
         except OSError:
-            raise Failed("no connection could be made", cause=causes.REFUSED) from None
+            raise Failure("no connection could be made", cause=causes.REFUSED) from None
         sock.setblocking(False)
         yield Hose(sock)

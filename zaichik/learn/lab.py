@@ -1,11 +1,11 @@
-"""A learner's broker, started for an experiment: a process of our own at a free port, ended with the block.
+"""A learner's broker, started for an experiment: a process at a free port, stopped with the block.
 
     with running() as broker:
         reader = broker.client()
 
-It is for the tutorial's experiments and exercises, which speak to it with plain blocking sockets, or one frame at a
-time (`caller.py`); stages have their own `Launcher`. The broker is the one that learn.toml names, whatever language it
-is written in.
+It is for the tutorial's experiments and exercises, which talk to it through plain blocking sockets,
+or one frame at a time (`caller.py`); stages have their own `Launcher`. The broker is the one in
+learn.toml, whatever language it is written in.
 """
 
 import os
@@ -27,12 +27,12 @@ from zaichik.learn.environment import for_program
 from zaichik.learn.server import HOST, free_port, private_folder, shortened, why_not
 
 START_S, STOP_S, PATIENCE_S = 10.0, 5.0, 5.0
-LOOK_EVERY_S = 0.01
+POLL_INTERVAL_S = 0.01
 HELLO = wire.encode("Hello", frame_id=1)  # what every client begins with
 
 
 class NoBroker(SystemExit):
-    """There is no broker, or it does not listen; the text says why not. An experiment ends so, with no traceback."""
+    """There is no broker, or it does not listen; the text says why. No traceback is shown."""
 
 
 class Broker:
@@ -42,28 +42,32 @@ class Broker:
         port: where it listens, at 127.0.0.1.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int, output: IO[bytes], stack: ExitStack) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], port: int, output: IO[bytes], stack: ExitStack
+    ) -> None:
         self.port = port
         self._process = process
         self._output = output
         self._stack = stack
 
     def connect(self) -> socket.socket:
-        """A connection, closed with the block at the latest. It waits for 5 seconds at most."""
-        return self._stack.enter_context(socket.create_connection((HOST, self.port), timeout=PATIENCE_S))
+        """A connection, with a timeout of 5 seconds, closed with the block at the latest."""
+        return self._stack.enter_context(
+            socket.create_connection((HOST, self.port), timeout=PATIENCE_S)
+        )
 
     def client(self) -> Caller:
         """A client that has said Hello."""
         return Caller(self.connect())
 
     def memory(self) -> int:
-        """The bytes of memory that the program takes, as the system counts them."""
+        """The bytes of memory that the program uses, as the system counts them."""
         command = ["ps", "-o", "rss=", "-p", str(self._process.pid)]
-        told = subprocess.run(command, capture_output=True, check=True)  # noqa: S603 (no words of anybody else's)
-        return int(told.stdout) * 1024
+        output = subprocess.run(command, capture_output=True, check=True)  # noqa: S603 (our own words)
+        return int(output.stdout) * 1024
 
     def pause(self) -> None:
-        """Stop the program in the middle of whatever it does, as a machine does that is asleep."""
+        """Stop the program in the middle of whatever it does, like a machine that falls asleep."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
@@ -76,13 +80,17 @@ class Broker:
         return self._process.poll() is None
 
     def wait_for_its_end(self) -> int:
-        """The exit code, once it has ended by itself."""
+        """Wait until it has ended by itself. Returns the exit code."""
         return self._process.wait(PATIENCE_S)
 
     def output(self) -> list[str]:
         """The lines it has written."""
         size = os.fstat(self._output.fileno()).st_size
-        return os.pread(self._output.fileno(), size, 0).decode("utf-8", "backslashreplace").splitlines()
+        return (
+            os.pread(self._output.fileno(), size, 0)
+            .decode("utf-8", "backslashreplace")
+            .splitlines()
+        )
 
 
 @contextmanager
@@ -90,7 +98,7 @@ def running(program: str | Path = "", *, limits: Sequence[str] = ()) -> Iterator
     """A broker, for as long as the block lasts.
 
     Args:
-        program: a Python file; by default what learn.toml says.
+        program: a Python file; by default the command in learn.toml.
         limits: options of the shell's `ulimit`, such as ["-n", "20"].
 
     Raises:
@@ -105,9 +113,20 @@ def running(program: str | Path = "", *, limits: Sequence[str] = ()) -> Iterator
                 data = stack.enter_context(private_folder()) if known.names_a_folder else ""
                 command, variable = known.command_at(port, data), known.port_variable
             if limits:
-                command = ["bash", "-c", 'ulimit "$1" "$2" && shift 2 && exec "$@"', "limited", *limits, *command]
+                command = [
+                    "bash",
+                    "-c",
+                    'ulimit "$1" "$2" && shift 2 && exec "$@"',
+                    "limited",
+                    *limits,
+                    *command,
+                ]
             process = subprocess.Popen(  # noqa: S603 (the learner's own program)
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=for_program(variable, port)
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=for_program(variable, port),
             )
         except (config.BadConfig, OSError) as error:
             why = why_not(command, error) if isinstance(error, OSError) else str(error)
@@ -131,8 +150,12 @@ def _wait_until_it_listens(broker: Broker, program: str) -> None:
         try:
             socket.create_connection((HOST, broker.port), timeout=START_S).close()
         except OSError:
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_INTERVAL_S)
         else:
             return
-    wrote = "\n".join(["It wrote:", *shortened(said)]) if (said := broker.output()) else "It wrote nothing."
-    raise NoBroker(f"{program} does not listen at the port it was told. {wrote}")
+    wrote = (
+        "\n".join(["It wrote:", *shortened(lines)])
+        if (lines := broker.output())
+        else "It wrote nothing."
+    )
+    raise NoBroker(f"{program} does not listen at the port it was given. {wrote}")

@@ -1,4 +1,4 @@
-"""The raw half of a connection: bytes out, frames in. Everything is written down; nothing is sent unasked."""
+"""The raw half of a connection: bytes out, frames in. It records everything it does."""
 
 import socket
 import struct
@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import AsyncResource, SocketAttribute, SocketStream
 
 from zaichik.learn import causes, layouts, wire
-from zaichik.learn.failure import Failed, Missing, WrongByte
+from zaichik.learn.failure import Failure, Missing, WrongByte
 from zaichik.learn.patterns import Writer
 from zaichik.learn.trace import frame_line, shown_hex, whole
 from zaichik.learn.wire import BadFrame, Frame
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class Line(AsyncResource):
-    """One of a trial's connections, as bytes and frames. As a context it is let go of at the end of the block.
+    """One of a trial's connections, as bytes and frames. As a context manager, it closes.
 
     Args:
         stream: the socket, connected.
-        trial: whose seed, pattern, patience and record it uses.
-        number: which of the trial's connections it is, from 1.
+        trial: it uses the trial's seed, pattern, patience and trace.
+        number: the number of the connection in the trial, from 1.
     """
 
     def __init__(self, stream: SocketStream, trial: "Trial", number: int) -> None:
@@ -34,48 +34,49 @@ class Line(AsyncResource):
         self._stream = stream
         self._writer = Writer(stream, trial.pattern, trial.rng)
         self._buffer = bytearray()
-        self._sent, self._asked = b"", ""  # the newest request, as bytes, to recognise an echo, and as text
+        # The last request, as bytes, to recognise an echo, and as text.
+        self._sent, self._asked = b"", ""
 
-    # -- bytes out -------------------------------------------------------------------------------------------
+    # -- bytes out -------------------------------------------------------------------------------
 
     async def send_frame(self, frame: bytes) -> None:
-        """Send a frame that is already made, in the trial's pattern."""
+        """Send an encoded frame, in the trial's pattern."""
         self._note(frame)
         with self._broken_is_failed():
             await self._writer.write(frame)
 
     async def send_bytes(self, data: bytes, note: str = "") -> None:
-        """Send bytes in one write, frame or not."""
+        """Send bytes in one write, whether a frame or not."""
         self._note(data, note)
         with self._broken_is_failed():
             await self._writer.exactly(data)
 
     async def flush(self) -> None:
-        """Send now what a glued pattern holds back."""
+        """Send what a glued pattern is holding back."""
         with self._broken_is_failed():
             await self._writer.flush()
 
     async def pour(self, data: bytes) -> None:
-        """Send much, without a record, and whether or not the server still listens."""
+        """Send a lot, unrecorded, whether or not the server still reads."""
         with suppress(anyio.BrokenResourceError, OSError):
             await self._writer.exactly(data)
 
     async def end(self) -> None:
-        """End this side of the stream (a FIN), and go on reading."""
+        """End this side of the stream (FIN); reading goes on."""
         with self._broken_is_failed():
             await self._writer.exactly(b"")
             await self._stream.send_eof()
-        self._happened("our side ended (FIN)")
+        self._happened("we ended our side (FIN)")
 
-    async def reset(self, note: str = "torn down by us (RST)") -> None:
-        """Tear the connection down as a crash would (a RST)."""
+    async def reset(self, note: str = "we reset the connection (RST)") -> None:
+        """Reset the connection, as a crash would (RST)."""
         raw = self._stream.extra(SocketAttribute.raw_socket)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._happened(note)
         await self._stream.aclose()
 
     async def aclose(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         await self._stream.aclose()
 
     def _note(self, data: bytes, note: str = "") -> None:
@@ -86,32 +87,36 @@ class Line(AsyncResource):
     def _happened(self, note: str) -> None:
         self._trial.trace.happened(self._trial.elapsed, self.number, note)
 
-    def _failed(self, problem: str, **more: Any) -> Failed:
-        return Failed(problem, asked=self._asked, **more)
+    def _failed(self, problem: str, **more: Any) -> Failure:
+        return Failure(problem, asked=self._asked, **more)
 
     @contextmanager
     def _broken_is_failed(self) -> Iterator[None]:
-        """Turns a write that fails into a sentence."""
+        """Turn a failed write into a Failure."""
         try:
             yield
         except (anyio.BrokenResourceError, OSError):
             problem = "the connection broke while a request was being sent"
             raise self._failed(problem, cause=causes.RESET) from None
 
-    # -- frames in -------------------------------------------------------------------------------------------
+    # -- frames in -------------------------------------------------------------------------------
 
-    async def read(self, *, awaited: str = "a frame", patience: float | None = None, flush: bool = True) -> Frame:
-        """The next frame, whatever it is; after `patience` seconds, by default the trial's, none has come.
+    async def read(
+        self, *, awaited: str = "a frame", patience: float | None = None, flush: bool = True
+    ) -> Frame:
+        """The next frame, whatever it is, within `patience` seconds (by default the trial's).
 
         Raises:
             Missing: none came in time, or the stream ended.
-            Failed: the bytes are no frame.
+            Failure: the bytes are not a frame.
         """
         if flush:
             await self.flush()
         while True:
             try:
-                if (size := wire.frame_size(self._buffer)) is not None and len(self._buffer) >= size:
+                if (size := wire.frame_size(self._buffer)) is not None and len(
+                    self._buffer
+                ) >= size:
                     return self._take(size)
             except BadFrame as bad:
                 raise self._no_frame(bad) from None
@@ -130,9 +135,19 @@ class Line(AsyncResource):
             raise self._missing("the connection broke", awaited, causes.RESET) from None
 
     def _missing(self, what: str, awaited: str, cause: str) -> Missing:
-        came = f"{len(self._buffer)} bytes: {shown_hex(bytes(self._buffer))}" if self._buffer else "nothing"
+        came = (
+            f"{len(self._buffer)} bytes: {shown_hex(bytes(self._buffer))}"
+            if self._buffer
+            else "nothing"
+        )
         self._happened(what)
-        return Missing(f"{what} where {awaited} was due", asked=self._asked, expected=awaited, came=came, cause=cause)
+        return Missing(
+            f"{what}; {awaited} was due",
+            asked=self._asked,
+            expected=awaited,
+            came=came,
+            cause=cause,
+        )
 
     def _take(self, size: int) -> Frame:
         data = bytes(self._buffer[:size])
@@ -144,41 +159,50 @@ class Line(AsyncResource):
         self._trial.trace.received(self._trial.elapsed, self.number, data, frame)
         if frame.type not in layouts.LAYOUTS or frame.type in layouts.REQUESTS:
             cause = causes.of_bytes(data, self._sent) or causes.of_bad_body(data, b"")
-            raise self._failed(f"a broker never sends a frame of type {frame.type:#04x}", frame=frame, cause=cause)
+            raise self._failed(
+                f"a broker never sends a frame of type {frame.type:#04x}", frame=frame, cause=cause
+            )
         return frame
 
-    def _no_frame(self, bad: BadFrame, data: bytes = b"") -> Failed:
+    def _no_frame(self, bad: BadFrame, data: bytes = b"") -> Failure:
         everything = bytes(self._buffer)
-        self._trial.trace.received(self._trial.elapsed, self.number, data or everything, bad.so_far, bad.problem)
+        self._trial.trace.received(
+            self._trial.elapsed, self.number, data or everything, bad.so_far, bad.problem
+        )
         cause = causes.of_bytes(everything, self._sent)
         if not cause and data:
             cause = causes.of_bad_body(data, everything[len(data) :])
         came = frame_line(bad.so_far) if bad.so_far else shown_hex(everything)
-        wrong = WrongByte(bad.at, bad.field, b"", everything[bad.at : min(bad.at + 8, len(data) or 4)])
-        return self._failed(f"what came is no frame: {bad.problem}", came=came, wrong=wrong, cause=cause)
+        wrong = WrongByte(
+            bad.at, bad.field, b"", everything[bad.at : min(bad.at + 8, len(data) or 4)]
+        )
+        return self._failed(
+            f"what came is not a frame: {bad.problem}", came=came, wrong=wrong, cause=cause
+        )
 
-    # -- the end, and what comes unasked ---------------------------------------------------------------------
+    # -- silence, and the end ----------------------------------------------------------------------
 
     async def overhear(self, seconds: float) -> bytes:
-        """What comes within these seconds although nothing was asked; b"" if nothing does."""
+        """What comes unasked within this many seconds; b"" if nothing does."""
         with anyio.move_on_after(seconds):
             try:
                 came = await self._stream.receive()
             except (anyio.EndOfStream, anyio.BrokenResourceError, OSError):
-                raise Failed("the server ended the connection", cause=causes.ENDED) from None
+                raise Failure("the server ended the connection", cause=causes.ENDED) from None
             self._trial.trace.received(self._trial.elapsed, self.number, came, whole(came))
             return came
         return b""
 
-    async def silent(self, otherwise: str) -> None:
-        """Make sure that nothing comes in a quiet period; else this is what is wrong."""
+    async def expect_silence(self, otherwise: str) -> None:
+        """Make sure that nothing comes in a quiet period; `otherwise` describes the failure."""
         if came := await self.overhear(self._trial.quiet):
-            raise Failed(otherwise, expected="nothing", came=shown_hex(came))
+            raise Failure(otherwise, expected="nothing", came=shown_hex(came))
 
-    async def ends(self) -> None:
-        """Make sure that the server ends the stream now, and sends nothing before that."""
+    async def expect_end(self) -> None:
+        """Make sure that the server now ends the stream without sending anything more."""
         if self._buffer:
-            raise Failed("the end was due, and more came", came=shown_hex(bytes(self._buffer)))
+            came = shown_hex(bytes(self._buffer))
+            raise Failure("the stream should have ended, but more came", came=came)
         try:
             with anyio.fail_after(self._trial.patience):
                 more = await self._stream.receive()
@@ -186,9 +210,11 @@ class Line(AsyncResource):
             self._happened("the server ended its side (FIN)")
             return
         except TimeoutError:
-            problem = f"the server should have closed the connection, and did not within {self._trial.patience:g} s"
+            problem = f"the server should have ended the stream within {self._trial.patience:g} s"
             raise self._failed(problem, expected="the end of the stream", came="nothing") from None
         except (anyio.BrokenResourceError, OSError):
-            problem = "the connection should have ended in order (FIN), and was torn down (RST)"
-            raise self._failed(problem, expected="the end of the stream", cause=causes.RESET) from None
-        raise self._failed("the end was due, and more came", came=shown_hex(more))
+            problem = "the connection should have ended cleanly (FIN), but was reset (RST)"
+            raise self._failed(
+                problem, expected="the end of the stream", cause=causes.RESET
+            ) from None
+        raise self._failed("the stream should have ended, but more came", came=shown_hex(more))

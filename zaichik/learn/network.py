@@ -1,10 +1,10 @@
-"""A network that loses what an experiment tells it to lose: between a client and a broker, on one machine.
+"""A network between a client and a broker on one machine, which loses the replies it is asked to.
 
     with between(broker.port, lose="the first answer") as port:
         ...  # a client that connects to this port
 
-Real networks lose answers, too: the request has arrived and was carried out, and the connection breaks before the reply
-is back. Nobody can tell that from a request that never arrived.
+Real networks lose replies, too: the request arrives and is carried out, but the connection breaks
+before the reply is back. The client cannot tell that from a request that never arrived.
 """
 
 import socket
@@ -16,28 +16,30 @@ from zaichik.learn import wire
 from zaichik.learn.server import HOST
 
 READ_SIZE = 65_536
-LOOK_EVERY_S = 0.05
+POLL_INTERVAL_S = 0.05
 
 
 @contextmanager
 def between(port: int, *, lose: str, times: int = 1) -> Iterator[int]:
-    """A port that leads to another one, until an answer of a kind is due: then the connection breaks.
+    """A port that forwards to another. When a reply of one kind comes back, the connection breaks.
 
     Args:
-        port: the broker's.
-        lose: the name of the replies that are lost, such as "Published".
-        times: how many of them.
+        port: the broker's port.
+        lose: the name of the replies to lose, such as "Published".
+        times: how many of them to lose.
     """
     left = [times]
     stopped = threading.Event()
     with socket.create_server((HOST, 0)) as listener:
-        listener.settimeout(LOOK_EVERY_S)
+        listener.settimeout(POLL_INTERVAL_S)
 
         def accept() -> None:
             while not stopped.is_set():
                 with suppress(TimeoutError):
                     client, _ = listener.accept()
-                    threading.Thread(target=_serve, args=(client, port, lose, left), daemon=True).start()
+                    threading.Thread(
+                        target=_serve, args=(client, port, lose, left), daemon=True
+                    ).start()
 
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
@@ -57,7 +59,8 @@ def _serve(client: socket.socket, port: int, lose: str, left: list[int]) -> None
             while (frame := wire.take_frame(data)) is not None:
                 if left[0] and wire.parse(frame).name == lose:
                     left[0] -= 1
-                    client.shutdown(socket.SHUT_RDWR)  # closing alone would wait for the other thread's read
+                    # Close() alone would wait for the other thread's read.
+                    client.shutdown(socket.SHUT_RDWR)
                     return
                 client.sendall(frame)
 

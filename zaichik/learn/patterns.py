@@ -1,7 +1,7 @@
-"""How frames are cut into writes: whole, byte by byte, or glued together. TCP promises none of the three.
+"""How frames are cut into writes: whole, byte by byte, or glued together. TCP promises none.
 
-Every check runs in all patterns, without a word about it, because a broker that reads "a frame" from its socket
-works on a quiet machine and fails elsewhere.
+Every check runs in all patterns, without mentioning it, because a broker that reads "a frame" from
+its socket works on an idle machine and fails elsewhere.
 """
 
 from enum import Enum
@@ -12,14 +12,14 @@ from anyio.abc import ByteSendStream
 
 from zaichik.learn.wire import encode
 
-# Of a long frame only the ends go byte by byte: that is where headers and fields are cut.
+# Only the ends of a long frame go byte by byte: that is where headers and fields are cut.
 DRIPPED = 64
-# A request that asks for silence: half of it hangs at the end of every glued write, the rest begins the next.
+# A request that gets no reply: part of it ends every glued write, and the rest begins the next one.
 FILLER = encode("Ping", frame_id=0, value=0x5A)
 
 
 class Pattern(Enum):
-    """How frames go out; the value is what a report says of them."""
+    """How frames are sent; the value is what reports say."""
 
     WHOLE = "whole"
     DRIPPED = "byte by byte"
@@ -27,14 +27,14 @@ class Pattern(Enum):
 
 
 class Writer:
-    """Puts frames on a stream in one pattern.
+    """Writes frames to a stream in one pattern.
 
-    A glued frame waits until `flush`, so that it goes out together with what is sent after it.
+    A glued frame waits for `flush`, so that it goes out together with what is sent after it.
 
     Args:
-        stream: where to.
-        pattern: how.
-        rng: says where the filler is cut.
+        stream: the stream to write to.
+        pattern: how to write.
+        rng: decides where the filler is cut.
     """
 
     def __init__(self, stream: ByteSendStream, pattern: Pattern, rng: Random) -> None:
@@ -42,7 +42,7 @@ class Writer:
         self._pattern = pattern
         self._rng = rng
         self._waiting = b""
-        self._owed = b""  # the rest of a filler whose beginning was sent
+        self._owed = b""  # the rest of a filler whose first part was sent
 
     async def write(self, frame: bytes) -> None:
         """Send a frame, or keep it for the next flush."""
@@ -58,14 +58,15 @@ class Writer:
         middle = max(DRIPPED, len(frame) - DRIPPED)
         for byte in frame[:DRIPPED]:
             await self._stream.send(bytes([byte]))
-            await anyio.lowlevel.checkpoint()  # whoever else runs in this process gets a turn between two bytes
+            # Other tasks in this process get a turn between bytes.
+            await anyio.lowlevel.checkpoint()
         if frame[DRIPPED:middle]:
             await self._stream.send(frame[DRIPPED:middle])
         for byte in frame[middle:]:
             await self._stream.send(bytes([byte]))
 
     async def flush(self) -> None:
-        """Send what waits, with half a frame behind it."""
+        """Send what waits, followed by part of a filler."""
         if self._waiting:
             cut = self._rng.randrange(1, len(FILLER))
             data, self._waiting = self._owed + self._waiting + FILLER[:cut], b""
@@ -73,7 +74,7 @@ class Writer:
             await self._stream.send(data)
 
     async def exactly(self, data: bytes) -> None:
-        """Send these bytes in one write, behind all that waits."""
+        """Send these bytes in one write, after all that waits."""
         data = self._owed + self._waiting + data
         self._waiting = self._owed = b""
         if data:

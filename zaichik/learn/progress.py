@@ -1,4 +1,4 @@
-"""How far somebody is: one readable file beside learn.toml. Who deletes it begins anew; nothing else is kept."""
+"""The learner's progress: one readable file next to learn.toml. Delete it to start over."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -12,11 +12,11 @@ class Progress:
     """What the file holds.
 
     Attributes:
-        stage: the one being worked on; it changes only when the learner says so.
-        passed: stages whose every check has passed, when they were last run.
+        stage: the current one; it changes only when the learner says so.
+        passed: stages of which all checks passed when they were last run.
         failed: the check that failed last; "" if none did.
         seed: the seed it failed with.
-        hints: how many hints have been read, by check.
+        hints: how many hints have been shown, by check.
     """
 
     stage: int = 0
@@ -25,8 +25,8 @@ class Progress:
     seed: int | None = None
     hints: dict[str, int] = field(default_factory=dict)
 
-    def judged(self, stage: int, failed: str, seed: int | None) -> None:
-        """A whole stage was run; `failed` is "" if all went well."""
+    def record(self, stage: int, failed: str, seed: int | None) -> None:
+        """Record the run of a whole stage; `failed` is "" if all checks passed."""
         others = [number for number in self.passed if number != stage]
         self.passed = others if failed else sorted([*others, stage])
         if failed:
@@ -36,17 +36,42 @@ class Progress:
 
 
 def read(folder: Path) -> Progress:
-    """The progress kept in a folder; a new one if there is none, or if the file was spoiled."""
+    """The progress kept in a folder; a new one if there is none, or if the file is damaged."""
     try:
-        content = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
-        return Progress(**content)
-    except (FileNotFoundError, ValueError, TypeError):  # what is no JSON, and no text, is a ValueError
+        progress = Progress(**json.loads((folder / FILE_NAME).read_text(encoding="utf-8")))
+        makes_sense = _makes_sense(progress)
+    # A ValueError: it is neither JSON nor text. A RecursionError: it is nested too deeply for that.
+    except (FileNotFoundError, ValueError, TypeError, RecursionError):
         return Progress()
+    if not makes_sense:
+        return Progress()
+    return progress
+
+
+def _makes_sense(progress: Progress) -> bool:
+    """Whether everything is of its type: somebody may have edited the file."""
+    values = asdict(progress)
+    numbers = [values["stage"], *_items(values["passed"]), *_items(values["hints"])]
+    if values["seed"] is not None:
+        numbers.append(values["seed"])
+    for name, kind in (("failed", str), ("passed", list), ("hints", dict)):
+        if not isinstance(values[name], kind):
+            return False
+    return all(type(number) is int for number in numbers)
+
+
+def _items(values: object) -> list[object]:
+    """Returns what should be numbers in a list, or in an object."""
+    if isinstance(values, dict):
+        return list(values.values())
+    if isinstance(values, list):
+        return list(values)
+    return []
 
 
 def write(folder: Path, progress: Progress) -> None:
-    """Keep it, whole or not at all."""
+    """Write it, completely or not at all."""
     path = folder / FILE_NAME
-    beside = path.with_suffix(".new")
-    beside.write_text(json.dumps(asdict(progress), indent=2) + "\n", encoding="utf-8")
-    beside.replace(path)
+    temporary = path.with_suffix(".new")
+    temporary.write_text(json.dumps(asdict(progress), indent=2) + "\n", encoding="utf-8")
+    temporary.replace(path)

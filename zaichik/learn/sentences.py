@@ -1,7 +1,8 @@
-"""The sentences of the wire protocol's text, by their ids: what a broker must do, in the words it is written down in.
+"""The numbered sentences of the wire protocol's text: what a broker must do, word for word.
 
-A sentence begins with its id in bold, and goes on to the next id or to the end of its paragraph or list item. Checks
-cite them. The text is beside the package in a clone; an installed package has none, and the ids must do.
+A sentence begins with its id in bold, and extends to the next id or to the end of its paragraph or
+list item. Checks cite them by id. The text is next to the package in a clone; an installed package
+has only the ids.
 """
 
 import re
@@ -19,9 +20,9 @@ class Sentence(NamedTuple):
     """A sentence of the text.
 
     Attributes:
-        id: such as "credit.2"; what stands before the dot is its topic.
-        words: what it says, on one line.
-        heading: of the section it stands in.
+        id: such as "credit.2"; its topic is before the dot.
+        words: its text, on one line.
+        heading: the heading of its section.
     """
 
     id: str
@@ -40,6 +41,8 @@ def parse(text: str) -> Iterator[Sentence]:
             yield Sentence(name, " ".join(words.split()), heading)
 
 
-def known() -> dict[str, Sentence]:
-    """Every sentence by its id; none if the text is not there."""
-    return {each.id: each for each in parse(TEXT.read_text(encoding="utf-8"))} if TEXT.exists() else {}
+def load() -> dict[str, Sentence]:
+    """Every sentence by its id; empty if the text is not there."""
+    return (
+        {each.id: each for each in parse(TEXT.read_text(encoding="utf-8"))} if TEXT.exists() else {}
+    )

@@ -1,7 +1,7 @@
 """The tutorial's program, step by step.
 
-A chapter has one folder for each of its steps, which holds the files that the step changes and no others. The program
-that a learner has somewhere is put together here: all steps up to there, one laid over the other.
+A chapter has a folder for each of its steps, with only the files that the step changes. The program
+at some point is assembled here: all steps up to that point, laid over each other.
 """
 
 import tomllib
@@ -19,7 +19,7 @@ Program = dict[str, str]  # texts by the names of their files
 
 @cache
 def facts(folder: Path) -> dict[str, Any]:
-    """What a chapter's folder says of itself; nothing, if the chapter is not written."""
+    """What a chapter's folder says about itself; empty if the chapter is not written."""
     path = folder / FACTS
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
@@ -30,14 +30,14 @@ def steps(folder: Path) -> list[str]:
 
 
 def overlay(folder: Path, step: str) -> Program:
-    """The files that a step changes. What tools have left behind is passed over."""
+    """The files that a step changes, without what tools have left behind."""
     root = folder / step
     paths = [path for path in sorted(root.rglob("*.py")) if "__pycache__" not in path.parts]
     return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in paths}
 
 
 def is_apart(chapter: Chapter) -> bool:
-    """Whether a chapter has a program of its own, to which no other adds and from which none goes on."""
+    """Whether a chapter has a program of its own, which no other chapter continues."""
     return bool(facts(chapter.path).get("apart"))
 
 
@@ -53,9 +53,11 @@ def before(chapter: Chapter) -> Program:
 
 
 def program(chapter: Chapter, step: str = END) -> Program:
-    """The program as it is after a step of a chapter; one without steps ends with what it begins with."""
+    """The program after a step of a chapter; a chapter without steps ends as it begins."""
     names = steps(chapter.path)
-    return _laid_over(before(chapter), chapter.path, names[: names.index(step) + 1] if names else [])
+    return _laid_over(
+        before(chapter), chapter.path, names[: names.index(step) + 1] if names else []
+    )
 
 
 def _laid_over(program: Program, folder: Path, names: list[str]) -> Program:

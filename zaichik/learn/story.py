@@ -1,4 +1,4 @@
-"""A result as something to read: for a person in sections, for programs as JSON or JUnit's XML."""
+"""A result to read: in sections for people, as JSON or JUnit XML for programs."""
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
@@ -31,37 +31,46 @@ def sections(result: Result, options: str = "") -> list[Section]:
     """Why a check failed, from the verdict to the details.
 
     Args:
-        result: of the check.
-        options: what the command to run it again needs, such as " --config other.toml".
+        result: the check's result.
+        options: options of the command that runs it again, such as " --config other.toml".
     """
     failure = result.failure
     if failure is None:
         return [Section("because", (result.reason,))] if result.reason else []
-    again = f"zaichik learn check {result.check.id} --seed {result.seed}{options}  (frames are sent {result.pattern})"
-    told = [
+    again = (
+        f"zaichik learn check {result.check.id} --seed {result.seed}{options}  (frames are "
+        f"sent {result.pattern})"
+    )
+    titled = [
         ("wrong", (failure.summary,)),
-        ("asked", (failure.asked,)),
+        ("request", (failure.asked,)),
         ("expected", (failure.expected,)),
-        ("came", (failure.came,)),
+        ("received", (failure.came,)),
         ("first wrong byte", _wrong_byte(result)),
         ("proof", failure.drawing.lines() if failure.drawing else failure.excerpt),
         ("likely cause", (failure.cause,)),
-        ("the server", (result.obituary,)),
+        ("server", (result.exit_status,)),
         ("frames", _frames(result)),
         ("server's output", tuple(result.output.splitlines())),
         ("sentences", (" ".join(result.check.sentences),)),
         ("run it again", (again,)),
     ]
-    return [Section(title, lines) for title, lines in told if any(lines)]
+    return [Section(title, lines) for title, lines in titled if any(lines)]
 
 
 def _wrong_byte(result: Result) -> tuple[str, ...]:
     wrong = result.failure.wrong if result.failure else None
     if wrong is None:
         return ()
-    bytes_ = [f"{name} {data.hex(' ')}" for name, data in (("expected", wrong.expected), ("came", wrong.came)) if data]
+    bytes_ = [
+        f"{name} {data.hex(' ')}"
+        for name, data in (("expected", wrong.expected), ("came", wrong.came))
+        if data
+    ]
     where = wrong.field if wrong.field == AFTER_LAST else f"in the field {wrong.field}"
-    return (f"byte {wrong.at} of the frame, {where}: {', '.join(bytes_) or 'the frame ends there'}",)
+    return (
+        f"byte {wrong.at} of the frame, {where}: {', '.join(bytes_) or 'the frame ends there'}",
+    )
 
 
 def _frames(result: Result) -> tuple[str, ...]:
@@ -69,18 +78,18 @@ def _frames(result: Result) -> tuple[str, ...]:
     several = len({entry.connection for entry in result.trace.entries}) > 1
     chosen = result.failure.frames if result.failure else ()
     for entry in chosen or result.trace.entries[-FRAMES_SHOWN:]:
-        who = f" #{entry.connection}" if several else ""
-        lines.append(f"{entry.at:8.3f} s{who} {entry.direction} {entry.line()}")
+        label = f" #{entry.connection}" if several else ""
+        lines.append(f"{entry.at:8.3f} s{label} {entry.direction} {entry.line()}")
         if entry.data:
-            lines.append(f"{'':>{13 + len(who)}} {entry.hex()}")
+            lines.append(f"{'':>{13 + len(label)}} {entry.hex()}")
     if chosen:
-        return (f"those of {len(result.trace.entries):,} that matter:", *lines)
+        return (f"the ones that matter, of {len(result.trace.entries):,}:", *lines)
     left_out = len(result.trace.entries) - FRAMES_SHOWN
-    return (f"… {left_out} before", *lines) if left_out > 0 else tuple(lines)
+    return (f"… {left_out} earlier", *lines) if left_out > 0 else tuple(lines)
 
 
 def as_json(result: Result) -> dict[str, Any]:
-    """A result as JSON has it."""
+    """A result as a JSON object."""
     state: dict[str, Any] = {
         "check": result.check.id,
         "title": result.check.title,
@@ -105,7 +114,7 @@ def as_json(result: Result) -> dict[str, Any]:
             "drawing": list(failure.drawing.lines()) if failure.drawing else [],
             "cause": failure.cause,
             "hint": result.check.hints[0],
-            "server": result.obituary,
+            "server": result.exit_status,
             "output": result.output,
             "frames": [
                 {
@@ -122,7 +131,7 @@ def as_json(result: Result) -> dict[str, Any]:
 
 
 def junit(results: Iterable[Result], options: str = "") -> str:
-    """Results as the XML that continuous integration systems read; `options` as in `sections`."""
+    """Results as XML for continuous integration systems; `options` as in `sections`."""
     root = ET.Element("testsuites", name="zaichik learn")
     titles = {stage.number: f"{stage.id} {stage.title}" for stage in STAGES}
     for number, group in groupby(results, key=lambda result: result.check.stage):
@@ -132,17 +141,21 @@ def junit(results: Iterable[Result], options: str = "") -> str:
         suite = _suite(root, titles[number], len(cases), bad, skipped)
         for result in cases:
             name = f"{result.check.id} {result.check.title}"
-            case = ET.SubElement(suite, "testcase", classname=f"S{number}", name=name, time=f"{result.seconds:.3f}")
+            case = ET.SubElement(
+                suite, "testcase", classname=f"S{number}", name=name, time=f"{result.seconds:.3f}"
+            )
             if result.outcome in {FAILED, INCONCLUSIVE}:
                 summary = result.failure.summary if result.failure else result.reason
-                ET.SubElement(case, "failure", message=_xml(summary)).text = _xml(as_text(result, options))
+                ET.SubElement(case, "failure", message=_xml(summary)).text = _xml(
+                    as_text(result, options)
+                )
             elif result.outcome == SKIPPED:
                 ET.SubElement(case, "skipped", message=result.reason)
     return _written(root)
 
 
 def exercise_junit(number: str, verdict: Verdict) -> str:
-    """The same for an exercise: a case for each question that was asked."""
+    """The same for an exercise: a test case for each question that was asked."""
     root = ET.Element("testsuites", name="zaichik learn")
     titles = [*verdict.passed, *filter(None, [verdict.failed])]
     suite = _suite(root, f"{number} {verdict.title}", len(titles), int(bool(verdict.failed)), 0)
@@ -164,7 +177,7 @@ def _written(root: ET.Element) -> str:
 
 
 def as_text(result: Result, options: str = "") -> str:
-    """The sections one below the other, without any colour."""
+    """The sections one below the other, without colours."""
     return "\n".join(
         f"{section.title}: {section.lines[0]}" if len(section.lines) == 1
         else "\n".join([f"{section.title}:", *(f"  {line}" for line in section.lines)])
@@ -173,5 +186,7 @@ def as_text(result: Result, options: str = "") -> str:
 
 
 def _xml(text: str) -> str:
-    """Text without the characters that XML cannot hold."""
-    return "".join(char if char in "\n\t" or char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+    """Text without characters that XML cannot hold."""
+    return "".join(
+        char if char in "\n\t" or char.isprintable() else f"\\x{ord(char):02x}" for char in text
+    )

@@ -1,14 +1,15 @@
-"""What went over the wire in one trial: every frame, both ways, with its time, its bytes and its fields."""
+"""What went over the wire in one trial: every frame both ways, with time, bytes and fields."""
 
 from dataclasses import dataclass, field
 
-from zaichik.learn import shown
+from zaichik.learn import notation
 from zaichik.learn.layouts import HEADER
 from zaichik.learn.wire import BadFrame, Frame, frame_size, parse
 
 HEX_SHOWN = 40  # bytes of a frame that are shown in hexadecimal
 _OUT, _IN = "->", "<-"
-_QUIET = {"length", "type", "zero", "flags", "id"}  # told by the frame's name, or of no interest when 0
+# Clear from the frame's name, or of no interest when 0.
+_QUIET = {"length", "type", "zero", "flags", "id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +18,12 @@ class Entry:
 
     Attributes:
         at: seconds since the trial began.
-        connection: which of the trial's connections, counted from 1.
-        direction: "->" to the broker, "<-" from it, "--" for what happened to the connection itself.
+        connection: the number of the connection in the trial, from 1.
+        direction: "->" to the broker, "<-" from it, "--" for what happened to the connection
+            itself.
         data: the bytes, if there were any.
-        frame: the same taken apart, if they are a frame.
-        note: what the bytes alone do not tell.
+        frame: the same, parsed, if they are a frame.
+        note: what the bytes alone don't show.
     """
 
     at: float
@@ -39,16 +41,16 @@ class Entry:
         return " ".join(filter(None, (what, f"({self.note})" if self.note else "")))
 
     def hex(self, longest: int = HEX_SHOWN, between: str = " ") -> str:
-        """The first bytes in hexadecimal; of a secret, which is the last field of its frame, how long it is."""
+        """The first bytes in hexadecimal; of a secret, which comes last, only the length."""
         secret = self.frame.secret if self.frame else b""
         known = len(self.data) - len(secret)
         if secret and known < longest:
-            return f"{shown_hex(self.data[:known], known, between)}{between}{shown.hidden(secret)}"
+            return f"{shown_hex(self.data[:known], known, between)}{between}{notation.mask(secret)}"
         return shown_hex(self.data, longest, between)
 
 
 def shown_hex(data: bytes, longest: int = HEX_SHOWN, between: str = " ") -> str:
-    """Bytes in hexadecimal, cut where it gets long."""
+    """Bytes in hexadecimal, cut if it gets long."""
     more = len(data) - longest
     text = data[:longest].hex(between) if between else data[:longest].hex()
     return text + (f" … {more} more" if more > 0 else "")
@@ -58,13 +60,15 @@ def frame_line(frame: Frame) -> str:
     """A frame in one line: name, id, flags if any, and the body's fields."""
     flags = f" flags={frame.flags:#x}" if frame.flags else ""
     fields = [
-        f"{s.name}={shown.value(frame.name, s.name, s.kind, s.value)}" for s in frame.spans if s.name not in _QUIET
+        f"{s.name}={notation.value(frame.name, s.name, s.kind, s.value)}"
+        for s in frame.spans
+        if s.name not in _QUIET
     ]
     return " ".join([f"{frame.name} id={frame.id}{flags}", *fields])
 
 
 def whole(data: bytes) -> Frame | None:
-    """The frame that these bytes are; None if they are none, or more than one."""
+    """The frame that these bytes are; None if they are not exactly one frame."""
     try:
         return parse(data) if len(data) >= HEADER.size and frame_size(data) == len(data) else None
     except BadFrame:
@@ -73,18 +77,20 @@ def whole(data: bytes) -> Frame | None:
 
 @dataclass(slots=True)
 class Trace:
-    """The record of one trial. Lines are only ever added."""
+    """The record of one trial. Entries are only ever added."""
 
     entries: list[Entry] = field(default_factory=list)
 
     def sent(self, at: float, connection: int, data: bytes, note: str = "") -> None:
-        """Bytes that are one frame, or on purpose none."""
+        """Record bytes that are a frame, or deliberately not."""
         self.entries.append(Entry(at, connection, _OUT, data, whole(data), note))
 
-    def received(self, at: float, connection: int, data: bytes, frame: Frame | None, note: str = "") -> None:
-        """A frame, or bytes that should have been one."""
+    def received(
+        self, at: float, connection: int, data: bytes, frame: Frame | None, note: str = ""
+    ) -> None:
+        """Record a frame, or bytes that should have been one."""
         self.entries.append(Entry(at, connection, _IN, data, frame, note))
 
     def happened(self, at: float, connection: int, note: str) -> None:
-        """Opened, ended, torn down."""
+        """Record that a connection was opened, ended or reset."""
         self.entries.append(Entry(at, connection, "--", b"", None, note))

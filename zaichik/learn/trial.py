@@ -1,4 +1,4 @@
-"""One run of one check: a seed, a pace, a record, and the connections it opened."""
+"""One run of one check: a seed, a pace, a trace, and the connections it opened."""
 
 import itertools
 import time
@@ -13,13 +13,13 @@ import anyio
 
 from zaichik.learn import causes
 from zaichik.learn.connection import Connection, Settings
-from zaichik.learn.failure import Failed, Inconclusive
+from zaichik.learn.failure import Failure, Inconclusive
 from zaichik.learn.patterns import Pattern
 from zaichik.learn.trace import Trace
 
 PATTERNS = tuple(Pattern)
-FIRST_STAGE_WITH_PATTERNS = 2  # before that a broker need not know that TCP has no messages
-QUIET_S = 0.08  # how long nothing must come, to be taken for nothing; any wrong event is long due by then
+FIRST_STAGE_WITH_PATTERNS = 2  # before it, a broker need not know that TCP has no messages
+QUIET_S = 0.08  # how long silence must last to count; any wrong event is long due by then
 PATIENCE_S = 3.0  # how long something that must come may take
 
 
@@ -35,45 +35,45 @@ class Target:
 
 
 class Instance(Protocol):
-    """A server of the trial's own."""
+    """A separate server for a trial."""
 
     target: Target
 
     async def terminate(self) -> str:
-        """Ask it to end (SIGTERM). Returns "" or what went wrong."""
+        """Ask it to stop (SIGTERM). Returns what went wrong, or ""."""
 
 
 class Restartable(Protocol):
-    """A server of the trial's own, which keeps durable topics in a folder of its own."""
+    """A separate server for a trial, which keeps durable topics in its own folder."""
 
     target: Target
 
     async def kill(self) -> None:
-        """End it at once (SIGKILL), and wait until it is gone."""
+        """Kill it (SIGKILL), and wait until it is gone."""
 
     async def start(self) -> None:
         """Start it again, at the same port and with the same folder.
 
         Raises:
-            Failed: it does not come back.
+            Failure: it does not come back.
         """
 
 
 class Starter(Protocol):
-    """Who can start servers for a check that needs one for itself."""
+    """Something that can start servers for checks that need a separate one."""
 
-    def fresh(self) -> AbstractAsyncContextManager[Instance]:
-        """A server that ends with the block.
+    def start_fresh(self) -> AbstractAsyncContextManager[Instance]:
+        """A server that is stopped with the block.
 
         Raises:
-            Skipped: here nobody can.
+            Skipped: servers cannot be started here.
         """
 
-    def restartable(self) -> AbstractAsyncContextManager[Restartable]:
-        """One with a folder that it is told, to be killed and started again; it ends with the block.
+    def start_restartable(self) -> AbstractAsyncContextManager[Restartable]:
+        """A server with its own folder, to be killed and restarted; it is stopped with the block.
 
         Raises:
-            Skipped: here nobody can, or its folder cannot be told to it.
+            Skipped: servers cannot be started here, or cannot be given a folder.
         """
 
 
@@ -82,7 +82,7 @@ class Pace:
     """How long things take.
 
     Attributes:
-        scale: factor of all periods that a check waits on purpose.
+        scale: factor for all periods that a check waits on purpose.
         patience: seconds to wait for something that must come.
     """
 
@@ -90,7 +90,7 @@ class Pace:
     patience: float = PATIENCE_S
 
     def doubled(self) -> "Pace":
-        """For another try on a machine that was too busy for this one."""
+        """The pace for a retry on a machine that was too busy for this one."""
         return Pace(self.scale * 2, self.patience * 2)
 
 
@@ -99,26 +99,30 @@ class Trial:
 
     Args:
         target: the broker.
-        host: for those who need a server of their own.
-        name: begins the names of the trial's topics; no two trials at one broker have the same.
+        host: starts separate servers.
+        name: prefix of the trial's topic names; no two trials at one broker have the same.
         stage: its number.
-        seed: decides pattern, names, payloads, and every other choice.
+        seed: decides the pattern, payloads, and every other choice.
         pace: how long things take.
 
     Attributes:
-        rng: the only source of chance.
+        rng: the only source of randomness.
         trace: the record.
     """
 
-    def __init__(self, target: Target, host: Starter, *, name: str, stage: int, seed: int, pace: Pace) -> None:
+    def __init__(
+        self, target: Target, host: Starter, *, name: str, stage: int, seed: int, pace: Pace
+    ) -> None:
         self.target = target
         self.host = host
         self.seed = seed
         self.scale = pace.scale
         self.patience = pace.patience
         self.quiet = QUIET_S * pace.scale
-        self.rng = Random(seed)  # noqa: S311 (chance that can be repeated, not secrets)
-        self.pattern = PATTERNS[seed % len(PATTERNS)] if stage >= FIRST_STAGE_WITH_PATTERNS else Pattern.WHOLE
+        self.rng = Random(seed)  # noqa: S311 (repeatable randomness, not secrets)
+        self.pattern = (
+            PATTERNS[seed % len(PATTERNS)] if stage >= FIRST_STAGE_WITH_PATTERNS else Pattern.WHOLE
+        )
         self.trace = Trace()
         self._name = name
         self._connections: list[Connection] = []
@@ -132,7 +136,7 @@ class Trial:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Trial"]:
-        """Close whatever was opened, however it ends."""
+        """Close all connections in the end, however it ends."""
         try:
             yield self
         finally:
@@ -143,14 +147,14 @@ class Trial:
     async def dial(self, target: Target | None = None) -> Connection:
         """A connection, without a Hello."""
         where = target or self.target
-        number = next(self._numbers)  # before anybody else gets a turn
+        number = next(self._numbers)  # before another task gets a turn
         try:
             with anyio.fail_after(self.patience):
                 stream = await anyio.connect_tcp(where.host, where.port)
         except TimeoutError:
-            raise Failed(f"no connection could be made within {self.patience:g} s") from None
+            raise Failure(f"no connection could be made within {self.patience:g} s") from None
         except OSError:
-            raise Failed("no connection could be made", cause=causes.REFUSED) from None
+            raise Failure("no connection could be made", cause=causes.REFUSED) from None
         connection = Connection(stream, self, number)
         self._connections.append(connection)
         self.trace.happened(self.elapsed, number, "connected")
@@ -162,55 +166,59 @@ class Trial:
         await connection.hello(**fields)
         return connection
 
-    async def making(self, settings: Settings, label: str = "t") -> tuple[Connection, str]:
-        """A client, and a topic that it has made with these settings."""
+    async def make_topic(self, settings: Settings, label: str = "t") -> tuple[Connection, str]:
+        """A client, and a topic that it has created with these settings."""
         client, topic = await self.client(), self.topic(label)
         await client.create(topic, settings)
         return client, topic
 
-    async def reading(self, settings: Settings | None = None, **how: Any) -> tuple[Connection, Connection, int]:
-        """A reader, a writer, and the reader's subscription to the trial's topic, which may be made with settings."""
+    async def make_reader(
+        self, settings: Settings | None = None, **how: Any
+    ) -> tuple[Connection, Connection, int]:
+        """A reader, a writer, and a subscription to the topic, created with settings if given."""
         reader, writer = await self.client(), await self.client()
         if settings is not None:
             await writer.create(self.topic(), settings)
         return reader, writer, await reader.subscribe(self.topic(), **how)
 
     async def at_once(self, function: Task, many: Iterable[tuple[Any, ...]]) -> None:
-        """Call a function with each of these arguments, all at the same time."""
+        """Call a function with each of these arguments, concurrently."""
         async with anyio.create_task_group() as tasks:
             for arguments in many:
                 tasks.start_soon(function, *arguments)
 
     async def reset_all(self, note: str) -> None:
-        """Tear down what is left of all connections, so that nothing of them is left at their port."""
+        """Reset all connections that are left, so that none of them occupies the server's port."""
         for connection in self._connections:
-            with suppress(OSError, anyio.ClosedResourceError):  # it was broken already
+            with suppress(OSError, anyio.ClosedResourceError):  # it was already broken
                 await connection.reset(note)
         self._connections.clear()
 
     def topic(self, label: str = "t") -> str:
-        """A topic's name that no other trial uses."""
+        """The name of a topic that no other trial uses."""
         return f"{self._name}-{label}"
 
     def payload(self, size: int | None = None) -> bytes:
-        """A few letters of chance, so that people can tell them apart; with a size, any bytes."""
+        """A few random letters, which people can tell apart; with a size, random bytes."""
         if size is not None:
             return self.rng.randbytes(size)
         return "".join(self.rng.choices(ascii_lowercase, k=self.rng.randrange(1, 20))).encode()
 
     def message(self, key: bytes = b"") -> tuple[bytes, bytes]:
-        """A message with a payload of chance."""
+        """A message with a random payload."""
         return key, self.payload()
 
     def since(self, moment: float) -> float:
-        """Seconds, by an unscaled check's watch, since `elapsed` had this value."""
+        """Unscaled seconds since `elapsed` had this value."""
         return (self.elapsed - moment) / self.scale
 
     async def wait(self, moment: float, seconds: float) -> None:
-        """Wait until so many (scaled) seconds have passed since `elapsed` had this value."""
+        """Wait until this many (scaled) seconds have passed since `elapsed` had this value."""
         await anyio.sleep(max(0.0, (seconds - self.since(moment)) * self.scale))
 
     def in_time(self, moment: float, seconds: float) -> None:
-        """Give up, without blame, if more than so many (scaled) seconds have passed since then."""
+        """Raise Inconclusive if more than this many (scaled) seconds have passed since then."""
         if self.since(moment) > seconds:
-            raise Inconclusive(f"{self.since(moment):.2f} s passed where {seconds:g} s were allowed")
+            raise Inconclusive(
+                f"{self.since(moment):.2f} s passed where {seconds:g} s were allowed"
+            )

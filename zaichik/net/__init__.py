@@ -1,1 +1,4 @@
-"""Sockets: listening, reading and writing bytes, TLS; and tasks in the background. Client and broker share it."""
+"""Sockets: listening, reading and writing bytes, TLS; and tasks in the background.
+
+Client and broker share it.
+"""

@@ -1,12 +1,13 @@
 """An accept loop that never ends by itself, not even when the process runs out of file descriptors.
 
-`accept` fails for transient reasons: the peer has gone again, or no descriptor is left (EMFILE and its kin). anyio's
-accept loop ends with the first of these errors, and all connections end with it. This one continues. When descriptors
-run out, it gives up a spare one to accept the next connection and closes that at once, so the peer sees its connection
-closed instead of hanging in the backlog. Then it pauses, so as not to spin.
+`accept` fails for transient reasons: the peer has gone again, or no descriptor is left (EMFILE and
+its kin). anyio's accept loop ends with the first of these errors, and all connections end with it.
+This one continues. When descriptors run out, it gives up a spare one to accept the next connection
+and closes that at once, so the peer sees its connection closed instead of hanging in the backlog.
+Then it pauses, so as not to spin.
 
-A peer's address is taken from `accept`. The socket itself no longer knows it once the peer has reset the connection,
-and a port scan does just that.
+A peer's address is taken from `accept`. The socket itself no longer knows it once the peer has
+reset the connection, and a port scan does just that.
 """
 
 import errno
@@ -25,12 +26,18 @@ from zaichik.net.socket_stream import SocketStream
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 4096  # connections that may wait to be accepted when all clients reconnect at once: Linux's default limit
-PAUSE_SECONDS = 0.1  # after an accept that failed for lack of a resource
-LOG_SECONDS = 1.0  # between two log lines about that
-EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+# Connections that may wait to be accepted when all clients reconnect at once. It is Linux's default
+# limit.
+BACKLOG = 4096
 
-Handler = Callable[[SocketStream, str], Coroutine[Any, Any, None]]  # gets the peer's address, HOST:PORT
+# Errors of an `accept` for lack of a resource; the pause after one; and the time between two log
+# lines about them.
+EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+PAUSE_SECONDS = 0.1
+LOG_SECONDS = 1.0
+
+# Serves a connection; it also gets the peer's address, HOST:PORT.
+Handler = Callable[[SocketStream, str], Coroutine[Any, Any, None]]
 
 
 class Listener:
@@ -57,8 +64,11 @@ class Listener:
         """
         sockets: list[socket.socket] = []
         try:
-            found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            for family, kind, proto, _, address in dict.fromkeys(found):  # some systems name an address twice
+            found = await anyio.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            # Some systems name an address twice.
+            for family, kind, proto, _, address in dict.fromkeys(found):
                 raw = socket.socket(family, kind, proto)
                 sockets.append(raw)
                 raw.setblocking(False)
@@ -66,18 +76,23 @@ class Listener:
                 if family == socket.AF_INET6:
                     raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 # Port 0 is chosen once: all addresses of the host get the same.
-                raw.bind((address[0], sockets[0].getsockname()[1] or port, *address[2:]))
+                chosen = sockets[0].getsockname()[1] or port
+                raw.bind((address[0], chosen, *address[2:]))
                 raw.listen(BACKLOG)
             return cls(sockets)
         except BaseException as error:
             for raw in sockets:
                 raw.close()
             is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-            if is_taken and port == 0 and len(sockets) > 1:  # free at the first address, and not at the next
+            # The port that was chosen is free at the first address, but not at the next: choose
+            # again.
+            if is_taken and port == 0 and len(sockets) > 1:
                 return await cls.open(host, port)
             raise
 
-    async def serve(self, handler: Handler, tasks: TaskGroup, turn: Callable[[], Awaitable[None]] = checkpoint) -> None:
+    async def serve(
+        self, handler: Handler, tasks: TaskGroup, turn: Callable[[], Awaitable[None]] = checkpoint
+    ) -> None:
         """Accept until cancelled or closed; `handler` runs in `tasks` for each connection.
 
         Before each connection is accepted, `turn` is awaited.
@@ -87,7 +102,11 @@ class Listener:
                 accepting.start_soon(self._accept_forever, raw, handler, tasks, turn)
 
     async def _accept_forever(
-        self, raw: socket.socket, handler: Handler, tasks: TaskGroup, turn: Callable[[], Awaitable[None]]
+        self,
+        raw: socket.socket,
+        handler: Handler,
+        tasks: TaskGroup,
+        turn: Callable[[], Awaitable[None]],
     ) -> None:
         while raw.fileno() >= 0:
             try:
@@ -104,13 +123,17 @@ class Listener:
                 tasks.start_soon(handler, SocketStream(connection), _host_and_port(address))
 
     def _turn_away(self, raw: socket.socket, reason: str) -> None:
-        if (now := anyio.current_time()) >= self._silent_until:
+        """Accept a connection with the spare descriptor, and close it at once."""
+        now = anyio.current_time()
+        if now >= self._silent_until:
             self._silent_until = now + LOG_SECONDS
             logger.warning("connections are turned away: %s", reason)
         self._spare.close()
-        with suppress(OSError):  # the peer has gone already, or another thread took the descriptor first
+        # It fails if the peer has gone already, or another thread took the descriptor first.
+        with suppress(OSError):
             raw.accept()[0].close()
-        with suppress(OSError):  # then there is no spare descriptor until the next time
+        # If this fails, there is no spare descriptor until the next time.
+        with suppress(OSError):
             self._spare = socket.socket()
 
     async def __aenter__(self) -> "Listener":
@@ -130,5 +153,10 @@ class Listener:
 
 
 def _host_and_port(address: Any) -> str:
-    """Returns an address of `accept` as text; some systems have none for a connection that is already reset."""
-    return f"{address[0]}:{address[1]}" if address else "unknown:0"
+    """Returns an address of `accept` as text.
+
+    Some systems have none for a connection that is already reset.
+    """
+    if not address:
+        return "unknown:0"
+    return f"{address[0]}:{address[1]}"

@@ -1,28 +1,40 @@
 """What client and broker ask of a connection: bytes in both directions, with calls that never wait.
 
-`SocketStream` offers it over a socket, `TlsStream` over any stream of this kind. The calls that end in `_nowait` hold
-every rule. Those that wait are written here, once, on top of them.
+`SocketStream` offers it over a socket, `TlsStream` over any stream of this kind. The calls that end
+in `_nowait` hold every rule. Those that wait are written here, once, on top of them.
 """
+
+# Not compiled: its class has a parent of anyio's.
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
+import anyio
 from anyio.abc import ByteStream
 from anyio.lowlevel import checkpoint
 
+from zaichik.net.callback_reader import CallbackReader
+
 Buffer = bytes | memoryview
-RECEIVE_BYTES = 256 * 1024  # one call's worth: large enough that batches come whole, small enough to be fair
+
+# What is raised when the connection is gone, or was closed here.
+GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+# What one call receives: large enough that batches come whole, small enough to be fair.
+RECEIVE_BYTES = 256 * 1024
 
 
 class Stream(ByteStream):
     """A connection.
 
-    Both `receive` and `send` wait only where the system call would block, or most likely would. That wait, or else a
-    plain checkpoint, lets other tasks run: no peer, however fast, monopolizes the loop.
+    Both `receive` and `send` wait only where the system call would block, or most likely would.
+    That wait, or else a plain checkpoint, lets other tasks run: no peer, however fast, monopolizes
+    the loop.
 
     Attributes:
-        is_drained: whether the last receive took all there was. If so, wait until there is more; if not, the next
-            receive may return something at once, and waiting for the socket may be in vain.
+        is_drained: whether the last receive took all there was. If so, wait until there is more; if
+            not, the next receive may return something at once, and waiting for the socket may be in
+            vain.
     """
 
     is_drained: bool
@@ -42,7 +54,8 @@ class Stream(ByteStream):
 
         Raises:
             BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
-            BusyResourceError: another task is in this method. (Calling `receive` meanwhile is an error, not detected.)
+            BusyResourceError: another task is in this method. (Calling `receive` meanwhile is an
+                error, not detected.)
             Exception: what the callback raises.
         """
 
@@ -67,23 +80,52 @@ class Stream(ByteStream):
     @property
     @abstractmethod
     def is_reset(self) -> bool:
-        """Whether the peer has reset the connection, as a port scan does: then the socket has no peer any more."""
+        """Whether the peer has reset the connection, as a port scan does.
+
+        The socket has no peer then.
+        """
+
+    @property
+    @abstractmethod
+    def unacknowledged_bytes(self) -> int | None:
+        """How many of the bytes sent the peer's system has not acknowledged yet.
+
+        None where the system does not tell.
+        """
 
     @abstractmethod
     def reset(self) -> None:
-        """Have the next `aclose` reset the connection: the system drops the bytes that the peer has not read."""
+        """Have the next `aclose` reset the connection.
+
+        The system then drops the bytes that the peer has not read.
+        """
+
+    @property
+    def callback_reader(self) -> CallbackReader | None:
+        """What calls back in `each_readable`, so that another thread may do so.
+
+        None if nothing does now, or it can't be done by another thread.
+        """
+        return None
 
     async def receive(self, max_bytes: int = RECEIVE_BYTES) -> bytes:
-        """Returns some bytes, at least one and at most `max_bytes`. If this is cancelled, nothing was taken.
+        """Returns some bytes, at least one and at most `max_bytes`.
+
+        If this is cancelled, nothing was taken.
 
         Raises:
             EndOfStream: the peer sends no more.
             BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
         """
         # The wait comes before the system call: once bytes are taken, there is nothing to cancel.
-        await (self.wait_readable() if self.is_drained else checkpoint())
-        while not (data := self.receive_nowait(max_bytes)):
+        if self.is_drained:
             await self.wait_readable()
+        else:
+            await checkpoint()
+        data = self.receive_nowait(max_bytes)
+        while not data:
+            await self.wait_readable()
+            data = self.receive_nowait(max_bytes)
         return data
 
     async def receive_each(self, take: Callable[[bytes], bool]) -> None:
@@ -92,10 +134,20 @@ class Stream(ByteStream):
         Raises:
             EndOfStream: the peer sends no more; and as `each_readable` does.
         """
-        await self.each_readable(lambda: take(data) if (data := self.receive_nowait()) else True)
+
+        def readable() -> bool:
+            data = self.receive_nowait()
+            # It was a false alarm, or only a part of a TLS record has come.
+            if not data:
+                return True
+            return take(data)
+
+        await self.each_readable(readable)
 
     async def send(self, item: bytes) -> None:
-        """Send all of the bytes. If this is cancelled, some may be sent: then only close the stream.
+        """Send all of the bytes.
+
+        If this is cancelled, some may be sent: then only close the stream.
 
         Raises:
             BrokenResourceError, ClosedResourceError: the connection is gone, or was closed here.
@@ -103,10 +155,10 @@ class Stream(ByteStream):
         await self.send_pieces((item,))
 
     async def send_pieces(self, pieces: Sequence[Buffer]) -> None:
-        """Send all of these pieces in order. For the rest see `send`."""
-        rest = self.send_pieces_nowait(pieces)
-        if not rest:
+        """Send all of these pieces in order. Otherwise the same as `send`."""
+        left = self.send_pieces_nowait(pieces)
+        if not left:
             await checkpoint()
-        while rest:
+        while left:
             await self.wait_writable()
-            rest = self.send_pieces_nowait(rest)
+            left = self.send_pieces_nowait(left)

@@ -1,4 +1,9 @@
-"""The handshake of TLS: two ends agree on keys, and each finds out who the other one is. Data is sent after that."""
+"""The handshake of TLS: two ends agree on keys, and each learns the identity of the other.
+
+Data is sent after that.
+"""
+
+# Not compiled: it runs once in a connection, so there is nothing to gain.
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -6,17 +11,23 @@ from ssl import SSLContext
 
 import anyio
 
-from zaichik.net.stream import Stream
-from zaichik.net.tls import GONE, TlsStream
+from zaichik.net.stream import GONE, Stream
+from zaichik.net.tls import TlsStream
 from zaichik.net.tls_engine import TlsEngine, TlsFailed
 
 HANDSHAKE_BYTES = 16 * 1024  # received at once: everything, unless certificates are very long
 
 
 async def handshake(
-    stream: Stream, context: SSLContext, host: str = "", pins: Collection[str] = (), received: bytes = b""
+    stream: Stream,
+    context: SSLContext,
+    host: str = "",
+    pins: Collection[str] = (),
+    received: bytes = b"",
 ) -> TlsStream:
-    """Returns an encrypted stream over that one, once both ends agree. There is no deadline: that is the caller's.
+    """Returns an encrypted stream over that one, once both ends agree.
+
+    There is no deadline: that is the caller's.
 
     If this fails or is cancelled, no byte of application data was sent; close the stream below.
 
@@ -34,16 +45,18 @@ async def handshake(
     engine = TlsEngine(context, host)
     engine.feed(received)
     try:
-        while not engine.shake():
+        while not engine.do_handshake():
             await stream.send(engine.output())
             engine.feed(await stream.receive(HANDSHAKE_BYTES))
     except anyio.EndOfStream:
         raise TlsFailed("CLOSED", "the connection was closed before TLS was agreed on") from None
     except TlsFailed:
+        # There is an alert, which tells the other end what was wrong.
         with suppress(*GONE):
-            stream.send_pieces_nowait([engine.output()])  # an alert, which tells the other end what was wrong
+            stream.send_pieces_nowait([engine.output()])
         raise
-    if pins and engine.pin not in pins:  # in TLS 1.3, not even the client's own certificate has left yet
+    # In TLS 1.3, not even the client's own certificate has left yet.
+    if pins and engine.pin not in pins:
         raise TlsFailed.other_certificate(engine.pin)
     await stream.send(engine.output())
     return TlsStream(stream, engine)

@@ -1,7 +1,8 @@
 """A wake-up for tasks: `anyio.Event`, for less on asyncio.
 
-There each task that waits has a bare future. anyio's event waits in asyncio's, which waits for a future: three
-coroutines where one will do, for every reply and every message that a program waits for.
+There each task that waits has a bare future. anyio's event waits in asyncio's, which waits for a
+future: three coroutines where one will do, for every reply and every message that a program waits
+for.
 """
 
 import asyncio
@@ -33,18 +34,28 @@ class Wakeup:
 
     async def wait(self) -> None:
         """Wait until it has happened; at least let other tasks have their turn."""
-        if self._is_set:
-            await checkpoint()
-            return
         try:
-            future = asyncio.get_running_loop().create_future()
-        except RuntimeError:  # trio
-            self._event = self._event or anyio.Event()
-            await self._event.wait()
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            await self._wait_in_trio()
             return
+        # As anyio's `checkpoint`, but outside of tasks as well.
+        if self._is_set:
+            await asyncio.sleep(0)
+            return
+        future = loop.create_future()
         self._futures.append(future)
         try:
             await future
         except asyncio.CancelledError:
-            self._futures.remove(future)  # or a task that waits again and again would leave one each time
+            # A task that waits again and again would leave one each time.
+            self._futures.remove(future)
             raise
+
+    async def _wait_in_trio(self) -> None:
+        if self._is_set:
+            await checkpoint()
+            return
+        if self._event is None:
+            self._event = anyio.Event()
+        await self._event.wait()

@@ -1,23 +1,5 @@
-"""zaichik and Spark: topics as data frames, and what compaction does to them, in numbers.
+"""zaichik and Spark, under its public name; see `zaichik.apps.spark`."""
 
-    spark = zaichik.spark.session()
-    orders = spark.read.format("zaichik").option("topic", "orders").load()
-
-Needs the extra `spark`, and a Java (see `session`). Reading order: `session`; `options`, `columns`, `errors`,
-`reading`; `table`, `narrowing`, `stream` and `writer` (topics as tables and back), which `source` gives to Spark;
-`events` (what statistics are made of), `outcomes` (the policy that ran), `windows` (what another one would do) and its
-twin `fold`; `carry`, `forgetting` and `live` (the same while messages come); `sources` and `collecting` (`zaichik stats
---master`). What it is good for: `docs/statistics.md`.
-"""
-
-from zaichik.extras import getting
-
-try:
-    from zaichik.spark.session import register, session
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "pyspark":
-        raise
-    problem = f"zaichik.spark needs PySpark, which is not installed; get it with {getting('spark')}"
-    raise ModuleNotFoundError(problem, name=error.name) from None
+from zaichik.apps.spark import register, session
 
 __all__ = ["register", "session"]

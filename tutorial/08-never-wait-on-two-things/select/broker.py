@@ -44,11 +44,11 @@ async def talk_with(client: SocketStream, topics: Topics) -> None:
     with closing(conversation):
         while not conversation.is_over:
             came = await either(conversation.bell.wait, command)
-            conversation.bell = anyio.Event()
             if came == b"":
                 break
             if came is not None:
                 conversation.receive(came)
+            conversation.bell = anyio.Event()
             await client.send(conversation.output())
     await client.send_eof()
     # A socket that is closed with unread bytes in it is torn down, and

@@ -11,26 +11,26 @@ import anyio
 from anyio.abc import SocketStream
 
 from zaichik.learn import wire
-from zaichik.running import running_broker
+from zaichik.server.running import running_broker
 
 READER, PUBLISHER = 1, 2  # connections, in the order in which they come
 WHOSE = {READER: "the reader", PUBLISHER: "the publisher"}
 APPLES = [(b"alice", b"two apples")]
 SETTINGS = {2: 60_000}  # number 2 is compaction_window_ms: a minute
 
-TURN = "zaichik.serving.connection:Connection._turn"
+TURN = "zaichik.server.connection:Connection._turn"
 # Where we stand and look, and what of: the variables of that function, or
 # what it returns.
 STOPS = {
-    "zaichik.serving.connection:Connection._receive": "data",
+    "zaichik.server.connection:Connection._receive": "data",
     "zaichik_protocol.codec:FrameDecoder.next_frame": "return",
-    "zaichik.broker.subscription_manager:SubscriptionManager.apply": "request",
-    "zaichik.broker.topic_controller:TopicController.publish": "return",
-    "zaichik.broker.compaction:CompactionWindow.admit": "return",
-    "zaichik.broker.ring:BroadcastRing.append": "self.next_offset",
-    "zaichik.broker.reader:Reader.make_ready": "self.cursor",
-    "zaichik.broker.reader:Reader.take": "return",
-    "zaichik.broker.reader:Reader.commit": "return",
+    "zaichik.core.subscription_manager:SubscriptionManager.apply": "request",
+    "zaichik.core.topic_controller:TopicController.publish": "return",
+    "zaichik.core.compaction:CompactionWindow.admit": "return",
+    "zaichik.core.ring:BroadcastRing.append": "self.next_offset",
+    "zaichik.core.reader:Reader.make_ready": "self.cursor",
+    "zaichik.core.reader:Reader.take": "return",
+    "zaichik.core.reader:Reader.commit": "return",
     "zaichik.net.socket_stream:SocketStream.send_pieces_nowait": "pieces",
 }
 CODES = {resolve_name(name).__code__: what for name, what in STOPS.items()}

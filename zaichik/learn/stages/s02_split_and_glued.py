@@ -1,39 +1,43 @@
 """S2: Split and glued frames.
 
-Goal: One read may bring half a frame, or three and a half. Keep bytes until a frame is whole, take it out, and look
-whether another one is. Not having all of a frame yet is no error.
+Goal: One read may bring half a frame, or three and a half. Keep bytes until a frame is complete,
+take it out, and check whether the next one is complete, too. An incomplete frame is not an error.
 
-Tested: Frames are cut at every interesting byte, sent byte by byte, and sent many at once. From here on every check
-does all three, without a word about it.
+Tested: Frames are cut at every interesting byte, sent byte by byte, and sent many at once. From
+here on, every check does all three without mentioning it.
 
-Real systems: The first zaichik, in 2020, took a half-arrived frame for corruption and cleared its buffer: it worked on
-one machine, and lost its place in the stream whenever a network cut a frame. Redis keeps such a buffer for each client
-(querybuf), Kafka a NetworkReceive that first reads 4 bytes, and then as many as these say.
+Real systems: The first zaichik, in 2020, mistook half a frame for corruption and cleared its
+buffer: it worked on one machine, and lost its place in the stream whenever a network split a frame.
+Redis keeps such a buffer for each client (querybuf), Kafka a NetworkReceive that first reads 4
+bytes, and then as many as they say.
 
-How: Three outcomes, kept apart: a whole frame, not yet, never. Only the last one is an error.
+How: Three outcomes, kept apart: complete, incomplete, invalid. Only the last one is an error.
 
-Where: tutorial/tiny_broker.py, `Connection.read`: receive_exactly(4) for the length, then receive_exactly(length). With
-plain sockets: append to a bytearray; while it holds a whole frame, take that from its front.
+Where: tutorial/tiny_broker.py, `Connection.read`: receive_exactly(4) for the length, then
+receive_exactly(length). With plain sockets: append to a bytearray; while it holds a complete frame,
+take that off its front.
 """
 
 import anyio
 
-from zaichik.learn import wire
+from zaichik.learn import docstrings, wire
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
-PAUSE_S = 0.01  # between two pieces, so that a server reads them one by one; too short, it only proves less
+# Between pieces, so that a server reads them separately; if too short, it only proves less.
+PAUSE_S = 0.01
 
-STAGE = Stage.told(__doc__, chapter=2)
+STAGE = Stage.parse(docstrings.of_module(__name__), chapter=2)
 
 
 @STAGE.check(
     "a frame that arrives in two pieces is one frame",
-    hint="Does your code handle a read that ends inside the length field? Inside the header? Inside the body?",
+    hint="Does your code handle a read that ends inside the length field? Inside the header? "
+    "Inside the body?",
     sentences="frame.4",
 )
 async def in_two_pieces(trial: Trial) -> None:
-    """Cut in the length, behind it, in the header, behind it, in the body, before the last byte."""
+    """Cut inside and after the length, inside and after the header, and inside the body."""
     connection = await trial.client()
     await connection.flush()
     for cut in (1, 4, 7, 12, 15, 19):
@@ -46,14 +50,17 @@ async def in_two_pieces(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "a conversation may arrive byte by byte",
-    hint="A read that brings a single byte is as good as any other. Is there a read whose size you rely on?",
+    "a whole conversation may arrive byte by byte",
+    hint="A read may return a single byte. Do you rely on the size of a read anywhere?",
     sentences="frame.4",
 )
 async def byte_by_byte(trial: Trial) -> None:
-    """Hello and two Pings, with a moment between the bytes."""
+    """Hello and two Pings, with a short pause between bytes."""
     connection = await trial.dial()
-    frames = [wire.encode("Hello", frame_id=1), *(wire.encode("Ping", frame_id=i, value=i) for i in (2, 3))]
+    frames = [
+        wire.encode("Hello", frame_id=1),
+        *(wire.encode("Ping", frame_id=i, value=i) for i in (2, 3)),
+    ]
     for frame in frames:
         for byte in frame[:-1]:
             await connection.send_bytes(bytes([byte]), "a byte")
@@ -65,8 +72,8 @@ async def byte_by_byte(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "several frames, and half of another one, may arrive in one piece",
-    hint="After a frame, look into the buffer again before you wait for more: the next one may be there already.",
+    "several frames and half of another may arrive in one read",
+    hint="After a frame, check the buffer again before you wait: the next one may be there.",
     sentences="frame.4 hello.4 open.1",
 )
 async def glued(trial: Trial) -> None:
@@ -74,10 +81,14 @@ async def glued(trial: Trial) -> None:
     connection = await trial.dial()
     pings = [wire.encode("Ping", frame_id=number, value=number) for number in range(2, 7)]
     cut = trial.rng.randrange(1, 20)
-    await connection.send_bytes(wire.encode("Hello", frame_id=1) + pings[0] + pings[1] + pings[2][:cut], "2½ Pings")
+    await connection.send_bytes(
+        wire.encode("Hello", frame_id=1) + pings[0] + pings[1] + pings[2][:cut], "2½ Pings"
+    )
     connection.must_be(await connection.reply(1), "Welcome")
     for number in (2, 3):
         connection.must_be(await connection.reply(number), "Pong", value=number)
-    await connection.send_bytes(pings[2][cut:] + pings[3] + pings[4], "the other half, and two more")
+    await connection.send_bytes(
+        pings[2][cut:] + pings[3] + pings[4], "the other half, and two more"
+    )
     for number in (4, 5, 6):
         connection.must_be(await connection.reply(number), "Pong", value=number)

@@ -1,43 +1,48 @@
-"""S6: The same order for all.
+"""S6: The same order for everyone.
 
-Goal: However many publish at once, a topic is one row of messages, and every reader walks along the same row. A batch
-stays together: nobody's message comes in between.
+Goal: However many clients publish at once, a topic is one sequence of messages, and every reader
+reads that same sequence. A batch stays together: no other message comes in between.
 
-Tested: Three publish at the same time, three read. What they have read is compared, offset by offset, and with what the
-publishers were told.
+Tested: Three clients publish at the same time, and three read. What they read is compared, offset
+by offset, with one another and with the publishers' replies.
 
-Real systems: Kafka promises order within a partition and none between two; so does every log. With one queue for each
-subscriber (as in RabbitMQ's fan-out exchanges) order holds within each queue, and no number says what is missing.
+Real systems: Kafka promises order within a partition, and none across partitions; so does every
+log. With one queue for each subscriber (as in RabbitMQ's fan-out exchanges) order holds within each
+queue, but no number tells you what is missing.
 
-How: Keep each message once, in the topic, and give each subscription nothing but an offset. Copies, one queue a reader,
-are where orders begin to differ.
+How: Keep each message once, in the topic, and give each subscription nothing but an offset. With
+copies, one queue per reader, orders begin to differ.
 
-Where: tutorial/tiny_broker.py, `Topic.publish`: the whole batch is stored without an await, so nothing comes between.
-With threads that takes a lock for each topic, held from the first message of a batch to its last.
+Where: tutorial/tiny_broker.py, `Topic.publish`: the whole batch is stored without an await, so
+nothing can come in between. With threads you need a lock per topic, held from the first message of
+a batch to its last.
 """
 
-from zaichik.learn import shown
+from zaichik.learn import docstrings, notation
 from zaichik.learn.connection import Connection, Pair
-from zaichik.learn.failure import Failed
+from zaichik.learn.failure import Failure
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
 PUBLISHERS, READERS, BATCHES = 3, 3, 8
 
-STAGE = Stage.told(__doc__, chapter=6)
+STAGE = Stage.parse(docstrings.of_module(__name__), chapter=6)
 
 
 @STAGE.check(
     "all readers see the same messages at the same offsets, without a gap",
-    hint="Who gives out offsets? It must be the topic, once for each message, when it is stored.",
+    hint="What assigns offsets? It must be the topic, once per message, when it is stored.",
     sentences="topic.1 publish.1 start.5",
 )
 async def same_order(trial: Trial) -> None:
-    """Three readers of a topic that three write to, in batches of one to four."""
+    """Three readers of a topic that three clients publish to, in batches of one to four."""
     writers = [await trial.client() for _ in range(PUBLISHERS)]
     readers = [await trial.client() for _ in range(READERS)]
     ids = [await reader.subscribe(trial.topic()) for reader in readers]
-    batches = [[[trial.message() for _ in range(trial.rng.randint(1, 4))] for _ in range(BATCHES)] for _ in writers]
+    batches = [
+        [[trial.message() for _ in range(trial.rng.randint(1, 4))] for _ in range(BATCHES)]
+        for _ in writers
+    ]
     total = sum(len(batch) for own in batches for batch in own)
 
     async def write(writer: Connection, own: list[list[Pair]]) -> None:
@@ -50,20 +55,24 @@ async def same_order(trial: Trial) -> None:
         offsets = [message.offset for message in row]
         if offsets != list(range(total)):
             problem = "offsets have gaps, or do not begin at 0"
-            raise Failed(problem, expected=f"0 to {total - 1}", came=shown.numbers(offsets))
+            raise Failure(problem, expected=f"0 to {total - 1}", came=notation.numbers(offsets))
         if row != rows[0]:
             first = next(mine for mine, other in zip(row, rows[0], strict=True) if mine != other)
             problem = f"two readers were sent different messages at offset {first.offset}"
-            raise Failed(problem, expected=shown.message(rows[0][first.offset]), came=shown.message(first))
+            raise Failure(
+                problem,
+                expected=notation.message(rows[0][first.offset]),
+                came=notation.message(first),
+            )
 
 
 @STAGE.check(
-    "a batch stays together, where Published says it is",
-    hint="Take the lock (or do not give way) once for the whole batch, not once for each message of it.",
+    "a batch stays together, at the offset that Published gives",
+    hint="Take the lock once for the whole batch (or don't yield inside it), not once per message.",
     sentences="publish.1",
 )
 async def together(trial: Trial) -> None:
-    """Publishers send without waiting for answers; then each batch must be found where it was said to be."""
+    """Publishers don't wait for replies; then each batch must be where its reply said."""
     writers = [await trial.client() for _ in range(PUBLISHERS)]
     reader = await trial.client()
     subscription = await reader.subscribe(trial.topic())
@@ -71,7 +80,9 @@ async def together(trial: Trial) -> None:
     for _ in range(BATCHES):
         for writer in writers:
             batch = [trial.message() for _ in range(trial.rng.randint(2, 5))]
-            sent.append((writer, await writer.send("Publish", topic=trial.topic(), batch=batch), batch))
+            sent.append(
+                (writer, await writer.send("Publish", topic=trial.topic(), batch=batch), batch)
+            )
     for writer in writers:
         await writer.flush()
     places = []
@@ -84,4 +95,4 @@ async def together(trial: Trial) -> None:
         found = [(message.key, message.payload) for message in row[first : first + len(batch)]]
         if found != batch:
             problem = f"the batch that was published at offset {first} is not there"
-            raise Failed(problem, expected=shown.batch(batch), came=shown.batch(found))
+            raise Failure(problem, expected=notation.batch(batch), came=notation.batch(found))

@@ -1,44 +1,47 @@
 """S11: Retention for latecomers.
 
-Goal: A topic with a retention keeps messages for those who come later: for a duration, or until the ring needs the
-room. Reading history and reading what is new is the same walk along the same row, without a seam.
+Goal: A topic with a retention keeps messages for latecomers: for a duration, or until the ring
+needs the room. Reading history and reading what is new are one and the same, without a seam.
 
-Tested: Latecomers start at earliest, latest, an offset, a time; history and news mix; messages expire, before anybody
-came and before a waiting reader's turn.
+Tested: Latecomers start at earliest, latest, an offset, a time; history and new messages mix;
+messages expire, before anyone has subscribed and while a reader waits.
 
-Real systems: Kafka keeps a week by default (log.retention.hours=168), and deletes whole segments, so that old messages
-may outlive it; NATS JetStream has MaxAge, Redis Streams MAXLEN and MINID. The first zaichik copied all retained
-messages for every subscriber, and cleaned up only when somebody published.
+Real systems: Kafka keeps a week by default (log.retention.hours=168), and deletes whole segments,
+so messages may outlive it; NATS JetStream has MaxAge, Redis Streams MAXLEN and MINID. The first
+zaichik copied all retained messages for every subscriber, and cleaned up only on publish.
 
-How: A message is readable while accepted <= now < accepted + ttl, the same rule everywhere: for those who come, for
-those who wait, for freeing. What expires is always the oldest: a prefix of the ring.
+How: A message is readable while accepted <= now < accepted + ttl. Use the same rule everywhere: for
+new readers, for waiting ones, for freeing. It is always the oldest that expire: a prefix of the
+ring.
 
-Where: tutorial/tiny_broker.py: `Topic.head` drops what has expired whenever somebody looks; `Connection.subscribe`
-computes the four starts; `write` looks again once a second, since messages expire silently.
+Where: tutorial/tiny_broker.py: `Topic.head` drops what has expired whenever it is called;
+`Connection.subscribe` computes the four starts; `write` checks again once a second, since messages
+expire silently.
 """
 
 import anyio
 
-from zaichik.learn.failure import Failed
+from zaichik.learn import docstrings
+from zaichik.learn.failure import Failure
 from zaichik.learn.layouts import CAPACITY, EARLIEST, FOREVER, LATEST, OFFSET, TIME, TTL
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
-# Far from the edge on both sides. Between the two, right cannot be told from wrong on a busy machine.
+# Far from the edge on both sides. In between, a busy machine cannot tell right from wrong.
 TTL_S, SURELY_THERE_S, SURELY_GONE_S, JUST_GONE_S = 0.4, 0.15, 1.2, 0.02
 ROOM = 5  # messages in a small ring
 
-STAGE = Stage.told(__doc__, chapter=10, frames="SubscriptionEnded")
+STAGE = Stage.parse(docstrings.of_module(__name__), chapter=10, frames="SubscriptionEnded")
 
 
 @STAGE.check(
-    "with retention forever a latecomer gets the whole history, then what comes, without a seam",
-    hint="Subscribed tells start (where it begins) and live (the next offset to be published): two different numbers "
-    "here.",
+    "with retention forever a latecomer gets the whole history, then new messages, without a seam",
+    hint="Subscribed has start (where it begins) and live (the next offset to be published): two "
+    "different numbers here.",
     sentences="bytes.3 open.4 subscribe.1 subscribe.2 retention.2 start.1 start.5",
 )
 async def history(trial: Trial) -> None:
-    """Publishing goes on while history is read. A second time, on the same connection."""
+    """Publishing goes on while history is read; then again on the same connection."""
     reader, writer = await trial.client(), await trial.client()
     await writer.create(trial.topic(), {TTL: FOREVER})
     messages = [(b"", f"{offset}".encode()) for offset in range(60)]
@@ -49,26 +52,30 @@ async def history(trial: Trial) -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(go_on)
-        frame = await reader.ok("Subscribe", topic=trial.topic(), start=EARLIEST, expect={"start": 0, "committed": 0})
+        frame = await reader.ok(
+            "Subscribe", topic=trial.topic(), start=EARLIEST, expect={"start": 0, "committed": 0}
+        )
         if frame["live"] < 30:
-            raise Failed("30 messages were there: live should be 30 at least", frame=frame)
-        await reader.messages(frame.id, 0, messages)
+            raise Failure("30 messages had been published: live should be 30 or more", frame=frame)
+        await reader.expect_messages(frame.id, 0, messages)
     request = await reader.send("Subscribe", topic=trial.topic())
-    await reader.receives("Subscribed", id=request)
-    await reader.messages(request, 0, messages)
+    await reader.expect_frame("Subscribed", id=request)
+    await reader.expect_messages(request, 0, messages)
 
 
 @STAGE.check(
     "a subscription starts at latest, at an offset, or at a time",
-    hint="latest: the next offset. A time: the first message accepted at or after it, else the next offset.",
-    how="Four cases, each a number: the head, the next offset, the value itself (OFFSET_AHEAD if it is beyond the "
-    "next offset), and the first message whose time is not before the value. Messages are in the order of their "
-    "times, so search by halves.",
-    where="tutorial/tiny_broker.py, `Connection.subscribe`: a tuple of four, and `request.start` picks one.",
+    hint="latest: the next offset. A time: the first message accepted at or after it, else the "
+    "next offset.",
+    how="Four cases, each of them a number: the head, the next offset, the value itself "
+    "(OFFSET_AHEAD if it is beyond the next offset), and the first message whose time is not "
+    "before the value. Messages are sorted by time, so use a binary search.",
+    where="tutorial/tiny_broker.py, `Connection.subscribe`: a tuple of four, and `request.start` "
+    "picks one.",
     sentences="subscribe.2 subscribe.4 subscribe.7 start.2 start.3 start.4",
 )
 async def starts(trial: Trial) -> None:
-    """Four messages; each start sees those behind it. One beyond the end is OFFSET_AHEAD."""
+    """Four messages; each start gets those after it. One beyond the end is OFFSET_AHEAD."""
     client = await trial.client()
     topic = trial.topic()
     await client.create(topic, {TTL: FOREVER})
@@ -79,7 +86,7 @@ async def starts(trial: Trial) -> None:
     first = await client.subscribe(topic)
     accepted = []
     for offset, message in enumerate(messages):
-        frame = await client.told(first, "Messages", base=offset, batch=[message])
+        frame = await client.expect_event(first, "Messages", base=offset, batch=[message])
         accepted.append(frame["accepted_us"])
     for start, value, offset in (
         (OFFSET, 2, 2), (OFFSET, 4, 4), (TIME, accepted[1], 1), (TIME, accepted[2] + 1, 3),
@@ -87,86 +94,94 @@ async def starts(trial: Trial) -> None:
     ):  # fmt: skip
         expect = {"start": offset, "live": 4, "committed": offset}
         subscription = await client.subscribe(topic, start=start, value=value, expect=expect)
-        await client.messages(subscription, offset, messages[offset:])
-    await client.refused("OFFSET_AHEAD", "Subscribe", topic=topic, start=OFFSET, value=5)
-    await client.refused("INVALID_FIELD", "Subscribe", topic=topic, start=4, at="start")
+        await client.expect_messages(subscription, offset, messages[offset:])
+    await client.expect_error("OFFSET_AHEAD", "Subscribe", topic=topic, start=OFFSET, value=5)
+    await client.expect_error("INVALID_FIELD", "Subscribe", topic=topic, start=4, at="start")
 
 
 @STAGE.check(
     "an epoch that is not the topic's is EPOCH_CHANGED",
-    hint="0 means any. Else offsets of another topic, of the same name, would be taken for this one's.",
-    how="An epoch is the topic's identity: given once, when it is made, and told in every answer that names it. "
-    "Compare before the subscription is made.",
-    where="tutorial/tiny_broker.py, `Connection.subscribe`: the `require` with EPOCH_CHANGED; `Broker.find` gives the "
-    "epoch.",
+    hint="0 means any. Offsets from an earlier topic of that name must not be used in this one.",
+    how="An epoch is the topic's identity: assigned once, when it is created, and sent in every "
+    "reply about it. Compare it before you create the subscription.",
+    where="tutorial/tiny_broker.py, `Connection.subscribe`: the `require` with EPOCH_CHANGED; "
+    "`Broker.find` assigns the epoch.",
     sentences="subscribe.8",
 )
 async def epoch(trial: Trial) -> None:
-    """Right, none, wrong."""
+    """The right epoch, then a wrong one."""
     client = await trial.client()
     known = (await client.create(trial.topic()))["epoch"]
     await client.subscribe(trial.topic(), epoch=known, expect={"epoch": known})
-    await client.refused("EPOCH_CHANGED", "Subscribe", topic=trial.topic(), epoch=known + 1, at="epoch")
+    await client.expect_error(
+        "EPOCH_CHANGED", "Subscribe", topic=trial.topic(), epoch=known + 1, at="epoch"
+    )
 
 
 @STAGE.check(
     "until ends a subscription by itself",
-    hint="When the cursor reaches until: SubscriptionEnded, code 1 (UNTIL), next = the cursor. It needs no credit.",
-    how="Ask after each move of the cursor, and once at the beginning: is it at `until`? Then the event, and the "
-    "subscription counts no more, but its id stays known, so that Commit is still answered.",
-    where="tutorial/tiny_broker.py: `Subscription.all_events` is a loop up to `until`, and SubscriptionEnded after it.",
+    hint="When the cursor reaches until, send SubscriptionEnded with code 1 (UNTIL) and next = the "
+    "cursor. It needs no credit.",
+    how="After each move of the cursor, and once at the start, check: is it at `until`? If so, "
+    "send the event. The subscription no longer counts, but its id stays known, so that Commit is "
+    "still answered.",
+    where="tutorial/tiny_broker.py: `Subscription.all_events` is a loop up to `until`, and "
+    "SubscriptionEnded after it.",
     sentences="commit.4 ended.1 ended.2 publish.3 until.1 until.2 until.3",
 )
 async def until(trial: Trial) -> None:
-    """Two of four; the end comes although a message is in flight; Commit still works; nothing to read at all."""
-    client, topic = await trial.making({TTL: FOREVER})
+    """Two of four messages; the end comes before the commit, which still works; an empty range."""
+    client, topic = await trial.make_topic({TTL: FOREVER})
     messages = [trial.message() for _ in range(4)]
     await client.publish(topic, *messages)
     subscription = await client.subscribe(topic, until=2, credit=2)
-    await client.messages(subscription, 0, messages[:2])
+    await client.expect_messages(subscription, 0, messages[:2])
     client.must_be(await client.event(subscription), "SubscriptionEnded", code=1, next=2)
     await client.commit(subscription, 2)
     await client.publish(topic, trial.message(), subscribers=0)
-    await client.nothing("the subscription had ended")
+    await client.expect_no_event("the subscription had ended")
     empty = await client.subscribe(topic, start=OFFSET, value=3, until=3)
     client.must_be(await client.event(empty), "SubscriptionEnded", code=1, next=3)
 
 
 @STAGE.check(
-    "a message is there within its retention, and not after it",
-    hint="retention_ttl_ms is in milliseconds, accepted_us in microseconds. Compare before every delivery.",
+    "a message can be read within its retention, and not after it",
+    hint="retention_ttl_ms is in milliseconds, accepted_us in microseconds. Compare before every "
+    "delivery.",
     sentences="bytes.3 retention.1 lag.1",
 )
 async def expires(trial: Trial) -> None:
-    """400 ms: who comes before 150 must get it, who comes after 1200 must not. What is between proves nothing."""
+    """Of 400 ms: a reader before 150 ms must get it, and one after 1200 ms must not."""
     early, late, writer = [await trial.client() for _ in range(3)]
     ttl = {TTL: round(TTL_S * 1000 * trial.scale)}
     await writer.create(trial.topic(), ttl)
     asked = trial.elapsed
     message = trial.message()
     await writer.publish(trial.topic(), message)
-    told = await early.ok("Subscribe", topic=trial.topic())
-    trial.in_time(asked, SURELY_THERE_S)  # before waiting for what a subscription that came too late never gets
-    event = await early.event(told.id, awaited="the message")
+    subscribed = await early.ok("Subscribe", topic=trial.topic())
+    trial.in_time(asked, SURELY_THERE_S)  # or a subscription that came too late would wait in vain
+    event = await early.event(subscribed.id, awaited="the message")
     trial.in_time(asked, SURELY_THERE_S)
-    early.must_be(told, "Subscribed", start=0, live=1)
+    early.must_be(subscribed, "Subscribed", start=0, live=1)
     early.must_be(event, "Messages", base=0, batch=[message])
     await trial.wait(trial.elapsed, SURELY_GONE_S)
     await late.subscribe(trial.topic(), expect={"start": 1, "live": 1})
-    await late.nothing("the message was past its retention")
-    # Who asks for its offset all the same is told that it is gone.
+    await late.expect_no_event("the message was past its retention")
+    # A reader that asks for its offset all the same is told that it is gone.
     gone = await late.subscribe(trial.topic(), start=OFFSET, value=0)
-    await late.lagged(gone, 0, 1)
+    await late.expect_lag(gone, 0, 1)
 
 
 @STAGE.check(
-    "a message that expires before a waiting reader's turn is skipped, and told as lag",
-    hint="Readers that wait follow the same rule as those that come. And lag is told even if no message follows it.",
+    "a message that expires while its reader waits for credit is skipped and reported as lag",
+    hint="One rule for waiting and new readers. Lag is reported even if no message follows.",
     sentences="retention.1 lag.1 lag.3",
 )
 async def expires_waiting(trial: Trial) -> None:
-    """Credit 1: the first is read in time, three more wait too long. Then one by some milliseconds only."""
-    reader, writer, subscription = await trial.reading({TTL: round(TTL_S * 1000 * trial.scale)}, credit=1)
+    """With credit 1, one is read in time, three expire; then one more, a moment too late."""
+    reader, writer, subscription = await trial.make_reader(
+        {TTL: round(TTL_S * 1000 * trial.scale)}, credit=1
+    )
     messages = [trial.message() for _ in range(4)]
     asked = trial.elapsed
     await writer.publish(trial.topic(), *messages)
@@ -175,7 +190,7 @@ async def expires_waiting(trial: Trial) -> None:
     reader.must_be(frame, "Messages", base=0, batch=messages[:1])
     await trial.wait(trial.elapsed, SURELY_GONE_S)
     await reader.commit(subscription, 1)
-    await reader.lagged(subscription, 1, 4)
+    await reader.expect_lag(subscription, 1, 4)
     last, asked = trial.message(), trial.elapsed
     await writer.publish(trial.topic(), last, first_offset=4)
     frame = await reader.event(subscription)
@@ -184,23 +199,25 @@ async def expires_waiting(trial: Trial) -> None:
     late = await writer.publish(trial.topic(), trial.message())
     await trial.wait(trial.elapsed, TTL_S + JUST_GONE_S)
     await reader.commit(subscription, 5)
-    await reader.lagged(subscription, 5, late["first_offset"] + 1)
+    await reader.expect_lag(subscription, 5, late["first_offset"] + 1)
 
 
 @STAGE.check(
     "a subscription may start at an offset that is gone: first Lagged, then the oldest",
-    hint="Start where you are told, below the head if need be. The next thing the reader gets is then its lag.",
-    how="Do not correct the cursor when the subscription is made: it stands where the reader asked. The rule of S10 "
-    "then finds it behind the head, and tells the lag.",
+    hint="Start where the request says, even below the head. Then report the lag first.",
+    how="Don't adjust the cursor when the subscription is created: leave it where the reader "
+    "asked. The rule of S10 then finds it below the head, and reports the lag.",
     where="tutorial/tiny_broker.py: `Connection.subscribe` takes `request.value` as it is, and "
     "`Subscription.next_event` compares it with the head.",
     sentences="start.3 lag.1",
 )
 async def start_below(trial: Trial) -> None:
-    """Offset 2 of a topic that begins at 8."""
-    writer, topic = await trial.making({CAPACITY: ROOM, TTL: FOREVER})
+    """Offset 2 of a topic whose head is 8."""
+    writer, topic = await trial.make_topic({CAPACITY: ROOM, TTL: FOREVER})
     messages = [(b"", bytes([offset])) for offset in range(13)]
     await writer.publish_singly(topic, messages)
-    subscription = await writer.subscribe(topic, start=OFFSET, value=2, expect={"start": 2, "live": 13})
-    await writer.lagged(subscription, 2, 8)
-    await writer.messages(subscription, 8, messages[8:])
+    subscription = await writer.subscribe(
+        topic, start=OFFSET, value=2, expect={"start": 2, "live": 13}
+    )
+    await writer.expect_lag(subscription, 2, 8)
+    await writer.expect_messages(subscription, 8, messages[8:])

@@ -1,20 +1,23 @@
 """S13: A stuck reader harms nobody.
 
-Goal: A program that does not read its socket must cost the broker a bounded amount of memory, and nobody else any time.
-Its messages lag, its requests wait, and at last it may be cut off.
+Goal: A program that doesn't read its socket must cost the broker a bounded amount of memory, and
+other clients no time. Its messages turn into lag, its requests wait, and in the end it may be
+disconnected.
 
-Tested: A subscriber stops reading while 24 MiB are published. Others are served meanwhile; what was kept for it must
-have been bounded, and reported. Then a client sends requests and reads no reply.
+Tested: A subscriber stops reading while 24 MiB are published. Others must be served meanwhile; what
+was kept for it must have been bounded, and the rest reported as lag. Then a client sends requests
+and reads no reply.
 
-Real systems: NATS cuts off a client that has 64 MB pending or takes no bytes for 10 s (max_pending, write_deadline);
-Redis has client-output-buffer-limit (pubsub 32mb 8mb 60). RabbitMQ stops reading from publishers instead. The first
-zaichik had a reader's own commits wait behind its unfinished send.
+Real systems: NATS disconnects a client that has 64 MB pending or takes no bytes for 10 s
+(max_pending, write_deadline); Redis has client-output-buffer-limit (pubsub 32mb 8mb 60). RabbitMQ
+stops reading from publishers instead. In the first zaichik, a reader's own commits waited behind
+its unfinished send.
 
-How: Take from a topic only what the socket takes from you: while more than some 256 KiB wait to be sent, leave messages
-in the ring (where they may be evicted).
+How: Take from a topic only as much as the socket takes from you: while more than about 256 KiB wait
+to be sent, leave messages in the ring (where they may be evicted).
 
-Where: tutorial/tiny_broker.py, `Connection.write`: messages are taken from the topics only when the last send has
-ended. zaichik/broker/subscription_manager.py has a limit for it, `soft_output`.
+Where: tutorial/tiny_broker.py, `Connection.write`: messages are taken from the topics only after
+the last send has ended. zaichik/core/subscription_manager.py has a limit for it, `soft_output`.
 """
 
 from collections.abc import Iterator
@@ -22,44 +25,45 @@ from contextlib import contextmanager
 
 import anyio
 
-from zaichik.learn import wire
+from zaichik.learn import docstrings, wire
 from zaichik.learn.connection import Connection, Pair
-from zaichik.learn.failure import Failed, Inconclusive
+from zaichik.learn.failure import Failure, Inconclusive
 from zaichik.learn.hose import hose
 from zaichik.learn.layouts import CAPACITY, FOREVER, LATEST, LEAST, TTL
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
-# Between two programs on one machine, Linux keeps up to 4 MiB on the sender's side, and on the reader's, as long as it
-# does not read, some 128 KiB. (With a smaller buffer packets are dropped, and sent again later and later.)
-# Few and large messages, so that it is over long before a broker may cut off who takes nothing, which is after 10 s.
+# Between two programs on one machine, Linux keeps up to 4 MiB on the sender's side, and on the
+# reader's, as long as it does not read, some 128 KiB. (With a smaller buffer packets are dropped,
+# and sent again later and later.) Few, large messages, so that it is over long before a broker may
+# disconnect a reader that takes nothing, which is after 10 s.
 CHUNK, CHUNKS, CHUNKS_TO_BE_STUCK, ROOM = LEAST["max_message"], 96, 32, 5
 OTHERS_STUCK = 3
 SURELY_NOT_CUT_OFF_S, PAUSE_S = 8.0, 3.0
-# Requests whose replies nobody reads: 2 MiB of them, of 32 bytes each. Marks are close, so that even a slow broker that
-# goes on is seen to go on, and few are sent ahead: this is about memory, and no flood.
+# Requests whose replies nobody reads: 2 MiB of them, of 32 bytes each. Marks are close together, to
+# show that even a slow broker goes on, and few are sent ahead: this is about memory, not a flood.
 REQUESTS_A_MARK, MARKS, MARKS_AHEAD = 500, 128, 4
 STALLED_S = 2.0
 
-STAGE = Stage.told(__doc__, chapter=12, heavy=True)
+STAGE = Stage.parse(docstrings.of_module(__name__), chapter=12, heavy=True)
 
 
 @contextmanager
 def _not_yet_cut_off(trial: Trial) -> Iterator[None]:
-    """After some time in here nothing proves anything, because the stuck reader may have been cut off."""
+    """If it took too long, a failure proves nothing: the reader may have been disconnected."""
     began = trial.elapsed
     try:
         yield
-    except Failed:
+    except Failure:
         if trial.elapsed - began > SURELY_NOT_CUT_OFF_S:
-            unclear = "a reader that takes nothing for 10 s may be cut off, and this took nearly as long"
+            unclear = "a reader that takes nothing for 10 s may be disconnected; this took as long"
             raise Inconclusive(unclear) from None
         raise
 
 
 async def _stuck(trial: Trial) -> tuple[Connection, Connection, int]:
-    """A reader with credit for all that comes, and a writer, of a topic with little room."""
-    return await trial.reading({CAPACITY: ROOM, TTL: FOREVER}, credit_bytes=2**32 - 1)
+    """A reader with credit for everything, and a writer, of a topic with little room."""
+    return await trial.make_reader({CAPACITY: ROOM, TTL: FOREVER}, credit_bytes=2**32 - 1)
 
 
 def _chunk(offset: int) -> Pair:
@@ -71,36 +75,38 @@ def _chunks(count: int) -> Iterator[Pair]:
 
 
 @STAGE.check(
-    "publishers and other readers do not wait for a reader that does not read",
-    hint="Who sends to the stuck socket, and who waits for that? It must be the stuck connection's own task alone.",
+    "publishers and other readers do not wait for a stuck reader",
+    hint="What waits for a send to the stuck socket? Only the connection's own task may.",
     sentences="publish.5 slow.4",
 )
 async def others_go_on(trial: Trial) -> None:
-    """All is published, and all of it read by somebody else."""
+    """Everything is published, and another reader gets it all."""
     stuck, writer, _ = await _stuck(trial)
     reader = await trial.client()
     subscription = await reader.subscribe(trial.topic(), credit_bytes=2**32 - 1)
     with _not_yet_cut_off(trial):
         for offset in range(CHUNKS_TO_BE_STUCK):
             await writer.publish(trial.topic(), _chunk(offset), first_offset=offset, subscribers=2)
-            await reader.messages(subscription, offset, [_chunk(offset)])
+            await reader.expect_messages(subscription, offset, [_chunk(offset)])
     await stuck.reset()
 
 
 @STAGE.check(
-    "what is kept for a stuck reader is bounded, and what it missed is told when it reads again",
-    hint="Is there a queue for each subscriber, or a send buffer without a limit? Leave messages in the ring until "
-    "the socket takes them.",
+    "what is kept for a stuck reader is bounded, and what it missed is reported later",
+    hint="Is there a queue per subscriber, or an unlimited send buffer? Leave messages in the ring "
+    "until the socket takes them.",
     sentences="slow.1 lag.1",
 )
 async def bounded(trial: Trial) -> None:
-    """Reading again, it gets messages and lag without a gap, and surely not everything."""
+    """When it reads again, it gets messages and lag without a gap, but surely not everything."""
     stuck, writer, subscription = await _stuck(trial)
     expected, missed = 0, 0
     with _not_yet_cut_off(trial):
         await writer.publish_singly(trial.topic(), _chunks(CHUNKS), first_offset=0)
         while expected < CHUNKS:
-            frame = await stuck.event(subscription, awaited=f"the message with offset {expected}, or lag")
+            frame = await stuck.event(
+                subscription, awaited=f"the message with offset {expected}, or lag"
+            )
             if frame.name == "Lagged":
                 stuck.must_be(frame, "Lagged", from_offset=expected)
                 missed += frame["to_offset"] - expected
@@ -110,27 +116,33 @@ async def bounded(trial: Trial) -> None:
                 expected += len(frame.messages)
     if not missed:
         kept = CHUNKS * CHUNK // 2**20
-        problem = f"all {kept} MiB were kept for a reader that did not read, though the ring holds {ROOM} messages"
-        raise Failed(problem, expected="Lagged, at some place", came="every message")
+        problem = (
+            f"all {kept} MiB were kept for a reader that did not read, though the ring "
+            "holds "
+            f"{ROOM} messages"
+        )
+        raise Failure(problem, expected="Lagged at some point", came="every message")
 
 
 async def _same(client: Connection, frame: wire.Frame, expected: int) -> None:
     client.must_be(frame, "Messages", base=expected)
     numbers = [int.from_bytes(message.payload[:4], "little") for message in frame.messages]
     if numbers != list(range(expected, expected + len(numbers))):
-        raise Failed(f"the message with offset {expected} has another payload than was published")
+        raise Failure(f"the payload of offset {expected} is not what was published")
 
 
 @STAGE.check(
-    "what a stuck reader itself asks for is still carried out",
-    hint="Read requests and write messages in two tasks: a send that waits must not stop the reading.",
-    how="Two tasks or two states for each connection: reading goes on while writing waits. What a request changes for "
-    "others is done at once; only its reply waits.",
-    where="tutorial/tiny_broker.py: `Connection.run` starts `write` beside `read`, and `answer` never awaits.",
+    "requests of a stuck reader are still carried out",
+    hint="Read requests and write messages in two tasks: a send that waits must not stop the "
+    "reading.",
+    how="Two tasks or two states for each connection: reading goes on while writing waits. What a "
+    "request changes for others happens at once; only its reply waits.",
+    where="tutorial/tiny_broker.py: `Connection.run` starts `write` and `read`; `answer` never "
+    "awaits.",
     sentences="slow.2",
 )
 async def own_requests(trial: Trial) -> None:
-    """It publishes to another topic while its own messages wait; so do others, for which more or less waits."""
+    """It publishes while its own messages wait; so do readers with smaller backlogs."""
     stuck, writer, _ = await _stuck(trial)
     readers = [stuck, *[await trial.client() for _ in range(OTHERS_STUCK)]]
     for number, reader in enumerate(readers[1:], 1):
@@ -144,23 +156,24 @@ async def own_requests(trial: Trial) -> None:
             message = trial.message()
             await reader.send("Publish", frame_id=0, topic=trial.topic("other"), batch=[message])
             await reader.flush()
-            await writer.messages(other, offset, [message])
+            await writer.expect_messages(other, offset, [message])
     for reader in readers:
         await reader.reset()
 
 
 @STAGE.check(
-    "replies that nobody reads do not pile up without a bound",
-    hint="When more than some 128 KiB of replies wait to be sent, stop reading that client's requests.",
-    how="Count the bytes of replies that wait in the output. Above some 128 KiB, stop reading from this client: TCP "
-    "then stops it from sending. When they have gone, go on.",
-    where="zaichik/serving/connection.py compares `replies.bytes` with `max_replies` before it reads. "
+    "replies that nobody reads do not pile up without limit",
+    hint="While more than about 128 KiB of replies wait, stop reading this client's requests.",
+    how="Count the bytes of replies in the output. Above about 128 KiB, stop reading from this "
+    "client: TCP then stops it from sending. Once they are sent, go on.",
+    where="zaichik/server/connection.py compares `replies.bytes` with `max_replies` before it "
+    "reads. "
     "tutorial/tiny_broker.py does not, and says so in its docstring.",
     sentences="slow.2",
     once=True,
 )
 async def replies(trial: Trial) -> None:
-    """Requests whose long replies are not read; marks between them tell how many were carried out."""
+    """Requests whose replies are never read; marks among them show how many were carried out."""
     watcher = await trial.client()
     topic, marks_topic = trial.topic(), trial.topic("marks")
     marks = await watcher.subscribe(marks_topic, start=LATEST)
@@ -187,18 +200,24 @@ async def replies(trial: Trial) -> None:
     await watcher.ping()
     if seen == MARKS:
         total = MARKS * REQUESTS_A_MARK
-        problem = f"{total:,} requests were carried out although not one of their replies had been read"
-        raise Failed(problem, expected="at some point, no more requests are read", came="all were carried out")
+        problem = (
+            f"{total:,} requests were carried out although not one of their replies had been read"
+        )
+        raise Failure(
+            problem,
+            expected="at some point, no more requests are read",
+            came="all were carried out",
+        )
 
 
 @STAGE.check(
-    "a busy subscription does not starve the quiet ones of its connection",
-    hint="Give each subscription with something to send a turn, one frame each, and then begin again.",
+    "a busy subscription does not starve quiet ones on the same connection",
+    hint="Give each subscription that has something to send a turn of one frame. Repeat.",
     sentences="fair.1 fair.2 open.6 open.7",
     once=True,
 )
 async def turns(trial: Trial) -> None:
-    """More waits for one than the socket takes: one message each for two others, and a reply, must not come last."""
+    """One has a long backlog; messages for two others, and a reply, must not come last."""
     client, writer = await trial.client(), await trial.client()
     await writer.create(trial.topic("busy"), {TTL: FOREVER})
     quiet = [trial.topic("first"), trial.topic("last")]
@@ -207,7 +226,7 @@ async def turns(trial: Trial) -> None:
     subscriptions.append(await client.subscribe(quiet[1]))
     with _not_yet_cut_off(trial):
         await writer.publish_singly(trial.topic("busy"), _chunks(CHUNKS), first_offset=0)
-        await anyio.sleep(PAUSE_S)  # too short to be cut off for
+        await anyio.sleep(PAUSE_S)  # too short to be disconnected for
         for topic in quiet:
             await writer.publish(topic, trial.message(), subscribers=1)
         request = await client.send("Ping", value=1)
@@ -222,12 +241,18 @@ async def turns(trial: Trial) -> None:
                 offset += len(frame.messages)
             waiting.discard(frame.id)
             if waiting and offset == CHUNKS:
-                what = "a reply" if waiting == {request} else "the one of a quiet one"
+                what = "a reply" if waiting == {request} else "that of a quiet one"
                 problem = f"all {CHUNKS} messages of a busy subscription came before {what}"
-                raise Failed(problem, expected="they take turns", came=f"nothing with id {min(waiting)}")
+                raise Failure(
+                    problem,
+                    expected="subscriptions take turns",
+                    came=f"nothing with id {min(waiting)}",
+                )
         request = await client.send("Unsubscribe", subscription=busy)
         while (frame := await client.read(awaited="Unsubscribed")).name == "Messages":
             pass
         client.must_be(frame, "Unsubscribed", id=request)
-        await client.nothing("its subscription had ended, however much was left of the topic")
+        await client.expect_no_event(
+            "its subscription had ended, however much was left of the topic"
+        )
     await client.reset()

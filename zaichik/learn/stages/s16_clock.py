@@ -1,4 +1,4 @@
-"""S16, continued: a clock that stands still until a client moves it, for lessons about hours that take a second."""
+"""S16, continued: a clock that stands still until a client moves it, so that hours pass at once."""
 
 from zaichik.learn.layouts import HEARTBEAT, TTL, WINDOW
 from zaichik.learn.stages.s16_killed import STAGE as STAGE
@@ -10,16 +10,17 @@ HOUR_US = HOUR_MS * 1000
 
 @STAGE.check(
     "an hour passes when a client says so",
-    hint="One function tells the time, and everything asks it: publishing, reading, windows. Let it return a variable.",
-    how="The request has a time, not a duration: one that is sent again, because its answer was lost, changes "
-    "nothing. Refuse what is less than the time of now; then set the variable.",
-    where="zaichik/broker/broker.py: `advance`; zaichik/broker/clock.py: `ManualClock`.",
+    hint="Get the time from a single function everywhere: publishing, reading, windows. Let that "
+    "function return a variable.",
+    how="The request has a time, not a duration: sent again, because its reply was lost, it "
+    "changes nothing. Refuse a time before the current one; otherwise set the variable.",
+    where="zaichik/core/broker.py: `advance`; zaichik/base/clock.py: `ManualClock`.",
     sentences="clock.1 clock.2 clock.3 clock.4",
 )
 async def advances(trial: Trial) -> None:
-    """A message and its window in the last microsecond of an hour, and in the next one; and no way back."""
+    """A message and its window in the last microsecond of an hour and in the next; no way back."""
     client, topic, message = await trial.client(), trial.topic(), (b"k", trial.message()[1])
-    frame = await client.offered("AdvanceClock", to_us=0)
+    frame = await client.ask_optional("AdvanceClock", to_us=0)
     client.must_be_error(frame, "INVALID_FIELD", at="to_us")
     other = await trial.client(features=HEARTBEAT)
     await client.create(topic, {TTL: HOUR_MS, WINDOW: HOUR_MS})
@@ -30,10 +31,12 @@ async def advances(trial: Trial) -> None:
     end_us = frame["accepted_us"] + HOUR_US
     await client.ok("AdvanceClock", to_us=end_us - 1)
     await client.publish(topic, message, stored=0, compacted=1)
-    await client.messages(await client.subscribe(topic, credit=1, expect={"start": 0}), 0, [message])
+    await client.expect_messages(
+        await client.subscribe(topic, credit=1, expect={"start": 0}), 0, [message]
+    )
     for _ in range(2):
         await client.ok("AdvanceClock", to_us=end_us)
-    await client.refused("INVALID_FIELD", "AdvanceClock", to_us=end_us - 1, at="to_us")
+    await client.expect_error("INVALID_FIELD", "AdvanceClock", to_us=end_us - 1, at="to_us")
     await client.publish(topic, message, first_offset=1, stored=1)
     subscription = await client.subscribe(topic, expect={"start": 1})
     frame = await client.event(subscription, awaited="the message with offset 1")

@@ -1,7 +1,7 @@
-"""S16, continued: durable topics, as far as they can be told from others while the broker runs."""
+"""S16, continued: durable topics, as far as they differ from others while the broker runs."""
 
 from zaichik.learn.connection import Connection
-from zaichik.learn.failure import Failed, Skipped
+from zaichik.learn.failure import Failure, Skipped
 from zaichik.learn.layouts import (
     CAPACITY,
     DURABLE,
@@ -24,27 +24,34 @@ from zaichik.learn.wire import Frame
 
 ON_DISK = 2  # flag of Published
 HOUR_MS = 3_600_000
-LOG, PIECE, PIECES = 1024 * 1024, 100_000, 40  # bytes of a log and of a message; of these, more than it holds
+# Bytes of a log, bytes of a message, more messages than it holds.
+LOG, PIECE, PIECES = 1024 * 1024, 100_000, 40
 REJECT = 1
 
 
 async def make_durable(client: Connection, topic: str, settings: dict[int, int]) -> Frame:
     """Make a durable topic."""
-    frame = await client.offered(
-        "CreateTopic", "durable topics", unless="settings", topic=topic, settings=settings | {KEPT: 1}
+    frame = await client.ask_optional(
+        "CreateTopic",
+        "durable topics",
+        unless="settings",
+        topic=topic,
+        settings=settings | {KEPT: 1},
     )
     client.must_be(frame, "TopicCreated", created=1)
     return frame
 
 
 async def _in_memory(trial: Trial, client: Connection) -> str:
-    """Make a topic that is not durable, whatever the broker's default is; its name."""
+    """Creates a topic that is not durable, whatever the broker's default. Returns its name."""
     topic = trial.topic("memory")
-    frame = await client.offered("CreateTopic", "durable topics", unless="settings", topic=topic, settings={KEPT: 0})
+    frame = await client.ask_optional(
+        "CreateTopic", "durable topics", unless="settings", topic=topic, settings={KEPT: 0}
+    )
     client.must_be(frame, "TopicCreated", created=1)
     if [number for number, _ in frame["settings"] if number in {KEPT, LOG_BYTES, SEGMENT_BYTES}]:
-        problem = "TopicCreated tells settings of durable topics, and this one is not durable"
-        raise Failed(problem, expected="settings other than 8 to 10", frame=frame)
+        problem = "TopicCreated has settings of durable topics, but this one is not durable"
+        raise Failure(problem, expected="settings other than 8 to 10", frame=frame)
     return topic
 
 
@@ -55,38 +62,46 @@ async def _clean_up(client: Connection, *topics: str) -> None:
 
 
 @STAGE.check(
-    "a durable topic keeps messages, has settings of its own, and refuses what does not go with them",
-    hint="Settings 8 to 10 are told of durable topics only. Where nothing names a retention, theirs is forever, not 0.",
+    "a durable topic keeps messages, has its own settings, and refuses conflicting ones",
+    hint="Settings 8 to 10 are for durable topics only. Their default retention is forever.",
     sentences="setting.2 setting.3 create.1 topic.5 topic.6 durable.1 durable.2 durable.4",
 )
 async def settings(trial: Trial) -> None:
-    """Not durable, and said so; durable; again; retention 0; a log for a topic that has none."""
+    """Explicitly not durable; durable, twice; retention 0; log settings without a log."""
     client, topic = await trial.client(), trial.topic()
     await _in_memory(trial, client)
     frame = await make_durable(client, topic, {})
     found = dict(frame["settings"])
     is_complete = found.keys() >= {KEPT, LOG_BYTES, SEGMENT_BYTES} and list(found) == sorted(found)
     if not is_complete or found[KEPT] != 1 or not found[TTL]:
-        expected = "settings in order, 8 (which is 1) to 10 among them, and a retention that is not 0"
-        raise Failed("TopicCreated does not tell the settings of a durable topic", expected=expected,
-                     frame=frame)  # fmt: skip
+        expected = "settings in order, with 8 (which is 1) to 10 and a retention above 0"
+        problem = "TopicCreated does not report the settings of a durable topic"
+        raise Failure(problem, expected=expected, frame=frame)
     again = {"created": 0, "epoch": frame["epoch"], "settings": frame["settings"]}
     await client.create(topic, {KEPT: 1}, **again)
-    await client.refused("TOPIC_EXISTS", "CreateTopic", topic=topic, settings={KEPT: 0})
-    bad = [[(KEPT, 2)], [(KEPT, 1), (TTL, 0)], [(KEPT, 0), (LOG_BYTES, 2**30)], [(KEPT, 0), (SEGMENT_BYTES, 2**26)]]
+    await client.expect_error("TOPIC_EXISTS", "CreateTopic", topic=topic, settings={KEPT: 0})
+    bad = [
+        [(KEPT, 2)],
+        [(KEPT, 1), (TTL, 0)],
+        [(KEPT, 0), (LOG_BYTES, 2**30)],
+        [(KEPT, 0), (SEGMENT_BYTES, 2**26)],
+    ]
     for pairs in bad:
         refused = trial.topic("refused")
-        await client.refused("INVALID_FIELD", "CreateTopic", topic=refused, settings=pairs, at="settings")
+        await client.expect_error(
+            "INVALID_FIELD", "CreateTopic", topic=refused, settings=pairs, at="settings"
+        )
     await _clean_up(client, topic)
 
 
 @STAGE.check(
-    "the answer to a durable publish says so, to clients that know the flag",
-    hint="Keep the bit DURABLE of the Hello with the connection: only it is told flag 2, and only of durable topics.",
+    "the reply to a durable publish has the flag DURABLE, for clients that know it",
+    hint="Keep the bit DURABLE of the Hello with the connection. Only such connections get flag 2, "
+    "and only for durable topics.",
     sentences="hello.10 hello.17 published.5 open.5",
 )
 async def flagged(trial: Trial) -> None:
-    """Two connections, one with the feature; two topics, one durable; and the message comes after its answer."""
+    """Connections with and without the feature, topics durable and not; replies before messages."""
     knows, other = await trial.client(features=DURABLE), await trial.client()
     topic, plain = trial.topic(), await _in_memory(trial, knows)
     await make_durable(knows, topic, {})
@@ -95,23 +110,25 @@ async def flagged(trial: Trial) -> None:
     for offset, (client, flags) in enumerate([(knows, flag), (other, 0), (knows, flag)]):
         message = trial.message()
         frame = await client.ask("Publish", topic=topic, batch=[message])
-        client.must_be(frame, "Published", flags=flags, first_offset=offset, stored=1, subscribers=1)
+        client.must_be(
+            frame, "Published", flags=flags, first_offset=offset, stored=1, subscribers=1
+        )
         if client is knows and knows.events:
-            problem = f"{knows.events[0].name} came before the Published of the message that it brings"
-            raise Failed(problem, frame=knows.events[0])
-        await knows.messages(subscription, offset, [message])
+            problem = f"{knows.events[0].name} came before the Published for the message in it"
+            raise Failure(problem, frame=knows.events[0])
+        await knows.expect_messages(subscription, offset, [message])
         await client.publish(plain, message, first_offset=offset)
     await _clean_up(knows, topic)
 
 
 @STAGE.check(
-    "answers about one durable topic never overtake each other, and Closed comes after all of them",
-    hint="An answer waits for the disk with its batch, in a queue of the topic. Count what a connection is still "
-    "owed: Closed waits for that.",
+    "replies about one durable topic never overtake each other, and Closed comes after all of them",
+    hint="A reply waits for the disk with its batch, in the topic's queue. Count the replies that "
+    "a connection is still owed: Closed waits for them.",
     sentences="id.2 close.1 close.3",
 )
 async def in_order(trial: Trial) -> None:
-    """Two durable topics, one that is not, and Pings, all at once, then Close; a reader gets all of it."""
+    """Two durable topics, one in memory, and Pings, all at once, then Close; and a reader."""
     client, reader = await trial.client(), await trial.client()
     topics = [trial.topic("a"), trial.topic("b"), await _in_memory(trial, client)]
     for topic in topics[:2]:
@@ -131,27 +148,32 @@ async def in_order(trial: Trial) -> None:
         which = next((index for index, ids in enumerate(due) if ids and ids[0] == frame.id), -1)
         if which < 0:
             is_closed = frame.name == "Closed"
-            problem = "Closed came before replies that were due" if is_closed else "a reply came out of order"
+            problem = (
+                "Closed came before replies that were due"
+                if is_closed
+                else "a reply came out of order"
+            )
             expected = f"one with id {' or '.join(str(ids[0]) for ids in due if ids)}"
-            raise Failed(problem, expected=expected, frame=frame)
+            raise Failure(problem, expected=expected, frame=frame)
         due[which].pop(0)
         if frame.name != "Pong":
             client.must_be(frame, "Published", first_offset=offsets[which], stored=1, subscribers=1)
             offsets[which] += 1
-    await client.receives("Closed", id=close)
-    await client.ends()
+    await client.expect_frame("Closed", id=close)
+    await client.expect_end()
     for subscription, messages in zip(subscriptions, sent, strict=True):
-        await reader.messages(subscription, 0, messages)
+        await reader.expect_messages(subscription, 0, messages)
     await _clean_up(reader, *topics[:2])
 
 
 @STAGE.check(
-    "what waits for the disk when its durable topic is deleted is answered, and stored nowhere",
-    hint="Delete refuses what waits with NO_SUCH_TOPIC, then removes the log. The name is free when Deleted is sent.",
+    "batches waiting for the disk when their topic is deleted are answered, and stored nowhere",
+    hint="Delete answers waiting batches with NO_SUCH_TOPIC, then removes the log. Once Deleted is "
+    "sent, the name is free.",
     sentences="durable.14 deletion.1 deletion.4",
 )
 async def deleted(trial: Trial) -> None:
-    """Ten batches and a Delete, all at once; each is stored or refused; the next topic of the name is empty."""
+    """Ten batches and a Delete at once; each is stored or refused; a new topic is empty."""
     client, topic = await deleting(trial), trial.topic()
     await make_durable(client, topic, {})
     ids = [await client.send("Publish", topic=topic, batch=[trial.message()]) for _ in range(10)]
@@ -159,7 +181,7 @@ async def deleted(trial: Trial) -> None:
     while ids:
         frame = await client.read(awaited="a reply")
         if frame.id not in ids:
-            raise Failed("a reply came that nobody had asked for, or a second one", frame=frame)
+            raise Failure("a reply came to no request, or a second one to the same", frame=frame)
         if frame.name == "Error":
             client.must_be_error(frame, "NO_SUCH_TOPIC", request_type=TYPES["Publish"])
         else:
@@ -172,38 +194,46 @@ async def deleted(trial: Trial) -> None:
 
 @STAGE.check(
     "a durable topic can be read from its beginning, however little its ring holds",
-    hint="Capacity and max_bytes are about memory. What has gone from the ring is still in the log: read it there.",
+    hint="Capacity and max_bytes limit memory. What has left the ring is still in the log.",
     sentences="start.1 start.3 start.4 start.5 publish.4 durable.10 durable.13",
 )
 async def beyond_the_ring(trial: Trial) -> None:
-    """Ten messages and a ring for three; from each kind of start, with a Ping behind it; with and without a time."""
+    """Ten messages and a ring of three; each kind of start; with and without a retention."""
     client = await trial.client()
     messages = [trial.message() for _ in range(10)]
     for label, retention in (("forever", FOREVER), ("hour", HOUR_MS)):
         topic = trial.topic(label)
         await make_durable(client, topic, {CAPACITY: 3, MAX_BYTES: 10_000, TTL: retention})
-        await client.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=messages[:4])
+        await client.expect_error("BATCH_TOO_LARGE", "Publish", topic=topic, batch=messages[:4])
         await client.publish_singly(topic, messages, first_offset=0)
-        for how, start in (({}, 0), ({"start": 2, "value": 4}, 4), ({"start": TIME, "value": 0}, 0)):
+        for how, start in (
+            ({}, 0),
+            ({"start": 2, "value": 4}, 4),
+            ({"start": TIME, "value": 0}, 0),
+        ):
             subscribe = await client.send("Subscribe", topic=topic, **how)
             ping = await client.send("Ping")
-            client.must_be(await client.reply(subscribe), "Subscribed", start=start, live=10, committed=start)
+            client.must_be(
+                await client.reply(subscribe), "Subscribed", start=start, live=10, committed=start
+            )
             client.must_be(await client.reply(ping), "Pong")
-            await client.messages(subscribe, start, messages[start:])
+            await client.expect_messages(subscribe, start, messages[start:])
         await _clean_up(client, topic)
 
 
 @STAGE.check(
-    "log_bytes bounds what a durable topic keeps, or what it takes if it rejects",
-    hint="Remove whole files, the oldest first, and move the head. If the topic rejects, keep what a reader needs.",
+    "log_bytes limits what a durable topic keeps, or what it accepts if it rejects",
+    hint="Remove whole files, the oldest first. If the topic rejects, keep what a reader needs.",
     sentences="ring.3 ring.4 durable.11 error.4",
     once=True,
 )
 async def bounded(trial: Trial) -> None:
-    """Four times as much as the log holds; then in a topic that rejects, with a reader, and when that is gone."""
+    """Four times what the log holds; then a topic that rejects, with a reader and without."""
     client, topic, rejects = await trial.client(), trial.topic(), trial.topic("rejects")
     piece = [(b"", bytes(PIECE))]
-    frame = await client.ask("CreateTopic", topic=trial.topic("least"), settings={KEPT: 1, LOG_BYTES: LOG})
+    frame = await client.ask(
+        "CreateTopic", topic=trial.topic("least"), settings={KEPT: 1, LOG_BYTES: LOG}
+    )
     if frame.name == "Error" and frame["code"] == ERROR_CODES["INVALID_FIELD"]:
         raise Skipped(f"this broker does not make logs as small as {LOG:,} bytes, and need not")
     await make_durable(client, topic, {LOG_BYTES: LOG})
@@ -212,8 +242,8 @@ async def bounded(trial: Trial) -> None:
     if not 0 < frame["start"] < PIECES:
         bytes_ = f"{PIECES * PIECE:,} bytes were published to a log of {LOG:,}"
         problem = f"{bytes_}, and offset {frame['start']} is the head"
-        raise Failed(problem, expected=f"a head between 0 and {PIECES}", frame=frame)
-    await client.messages(frame.id, frame["start"], piece)
+        raise Failure(problem, expected=f"a head between 0 and {PIECES}", frame=frame)
+    await client.expect_messages(frame.id, frame["start"], piece)
     await make_durable(client, rejects, {LOG_BYTES: LOG, OVERFLOW: REJECT})
     reader = await client.subscribe(rejects, credit=1)
     for offset in range(PIECES):
@@ -228,24 +258,24 @@ async def bounded(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "a producer's numbers count in each durable topic alone, and go with it",
-    hint="Keep the numbers and answers of a producer with the topic, beside its messages: both come back together.",
+    "a producer's numbers count separately in each durable topic, and go with it",
+    hint="Keep a producer's numbers and replies in the topic: they come and go together.",
     sentences="producer.13 deletion.3",
 )
 async def numbers(trial: Trial) -> None:
-    """The same numbers in two durable topics and in one that is not; again; after one was deleted."""
+    """The same numbers in two durable topics and in one in memory; again; after a Delete."""
     client, producer = await trial.client(), Producer(trial)
     topics = [trial.topic("a"), trial.topic("b")]
     for topic in topics:
         await make_durable(client, topic, {})
-    await producer.begins(client, topic=topics[0])
-    await producer.stored(client, 1, 1, topic=topics[0])
-    await producer.refused(client, 1, "PRODUCER_UNKNOWN", topic=topics[1])
+    await producer.publish_first(client, topic=topics[0])
+    await producer.expect_stored(client, 1, 1, topic=topics[0])
+    await producer.expect_error(client, 1, "PRODUCER_UNKNOWN", topic=topics[1])
     for topic in (topics[1], await _in_memory(trial, client)):
-        await producer.stored(client, 0, 0, topic=topic)
-    await producer.stored(client, 1, 1, DUPLICATE, topic=topics[0])
-    await producer.stored(client, 0, 0, DUPLICATE, topic=topics[1])
+        await producer.expect_stored(client, 0, 0, topic=topic)
+    await producer.expect_stored(client, 1, 1, DUPLICATE, topic=topics[0])
+    await producer.expect_stored(client, 0, 0, DUPLICATE, topic=topics[1])
     if (await client.ask("Delete", topic=topics[0])).name == "Deleted":
         await make_durable(client, topics[0], {})
-        await producer.stored(client, 0, 0, topic=topics[0])
+        await producer.expect_stored(client, 0, 0, topic=topics[0])
     await _clean_up(client, *topics)

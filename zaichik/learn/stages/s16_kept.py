@@ -1,8 +1,8 @@
-"""S16, continued: what is kept for a reader that is away, and for how long silence is borne."""
+"""S16, continued: what is kept for a reader that is away, and how long a client may be silent."""
 
 import anyio
 
-from zaichik.learn.failure import Failed, Skipped
+from zaichik.learn.failure import Failure, Skipped
 from zaichik.learn.layouts import FOREVER, HEARTBEAT, TTL
 from zaichik.learn.stages.s16_managing import STAGE as STAGE
 from zaichik.learn.stages.s16_options import granted, named
@@ -12,14 +12,14 @@ KEPT_S, MOST_IDLE_S = 2.5, 3.0
 
 
 @STAGE.check(
-    "what a name has not settled stays with its topic while others read on, and its reader is away",
-    hint="A position is kept for a minute. With retention 0, what lies below every position and reader may go, once a "
-    "second: not what a name was sent and has not settled.",
+    "messages a name has not settled are kept while others read on and its own reader is away",
+    hint="A position is kept for a minute. With retention 0, once a second, free only what lies "
+    "below every position and reader, not what a name was sent and has not settled.",
     sentences="name.9 retention.2 retention.4",
     once=True,
 )
 async def kept(trial: Trial) -> None:
-    """A reader away, one that is there and has settled nothing, one without a name that reads all; two seconds."""
+    """A reader that is away, one that settles nothing, one without a name that reads everything."""
     client, topics = await trial.client(), [trial.topic("away"), trial.topic("here")]
     forever = trial.topic("forever")
     await client.create(forever, {TTL: FOREVER})
@@ -33,24 +33,25 @@ async def kept(trial: Trial) -> None:
     messages = [trial.message() for _ in range(3)]
     for topic in (*topics, forever):
         await client.publish(topic, *messages)
-    await client.messages(other, 0, messages)
-    await here.messages(frame.id, 0, messages)
+    await client.expect_messages(other, 0, messages)
+    await here.expect_messages(frame.id, 0, messages)
     await anyio.sleep(KEPT_S)
     for topic in topics:
         frame = await client.ask("Subscribe", topic=topic, name="worker")
         client.must_be(frame, "Subscribed", start=0, committed=0)
-        await client.messages(frame.id, 0, messages)
-    await client.messages(await client.subscribe(forever, expect={"start": 0}), 0, messages)
+        await client.expect_messages(frame.id, 0, messages)
+    await client.expect_messages(await client.subscribe(forever, expect={"start": 0}), 0, messages)
 
 
 @STAGE.check(
-    "a client that has promised a heartbeat and keeps silent is ended, and nobody else",
-    hint="Note when anything came from a client, be it a frame or a part of one. Without the promise, forget it.",
+    "a client that promised a heartbeat and falls silent is disconnected, and no other",
+    hint="Note when anything last came from a client, even part of a frame. A client without the "
+    "promise may stay silent.",
     sentences="hello.11 hello.12",
     once=True,
 )
 async def heartbeats(trial: Trial) -> None:
-    """One silent, one that sends this and that in time, one silent without a promise."""
+    """One silent client, one that sends requests in time, one silent without the promise."""
     silent, alive, other = await trial.dial(), await trial.dial(), await trial.client()
     idle_s = (await granted(silent, "HEARTBEAT", HEARTBEAT)).limits["idle_ms"] / 1000
     if idle_s > MOST_IDLE_S:
@@ -71,9 +72,11 @@ async def heartbeats(trial: Trial) -> None:
         frame = await silent.read(awaited="IDLE_TIMEOUT", patience=idle_s + trial.patience)
         passed = trial.elapsed - began
         silent.must_be_error(frame, "IDLE_TIMEOUT", request_type=0, id=0)
-        await silent.ends()
+        await silent.expect_end()
         if passed < 0.9 * idle_s:
-            problem = f"{passed:.2f} s of silence ended a connection, and idle_ms was {idle_s * 1000:.0f}"
-            raise Failed(problem, expected="not before idle_ms has passed", frame=frame)
+            problem = (
+                f"{passed:.2f} s of silence ended a connection, and idle_ms was {idle_s * 1000:.0f}"
+            )
+            raise Failure(problem, expected="not before idle_ms has passed", frame=frame)
     await other.ping()
     await alive.ping()

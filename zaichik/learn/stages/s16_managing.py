@@ -1,4 +1,4 @@
-"""S16, continued: topics that reject, pages of names, and connections that are ended."""
+"""S16, continued: topics that reject, pages of names, and disconnecting others."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import anyio
 
 from zaichik.learn.backlog import ASKED, clear, pile_up
 from zaichik.learn.connection import Connection
-from zaichik.learn.failure import Failed
+from zaichik.learn.failure import Failure
 from zaichik.learn.layouts import CAPACITY, FOREVER, MAX_BYTES, OVERFLOW, TTL, WINDOW
 from zaichik.learn.stages.s16_names import STAGE as STAGE
 from zaichik.learn.stages.s16_options import IF_EMPTY, deleting, named
@@ -22,26 +22,33 @@ FORGET = 1
 NO_MORE: Mapping[int, int] = {}
 
 
-async def _rejecting(trial: Trial, label: str = "t", more: Mapping[int, int] = NO_MORE) -> tuple[Connection, str]:
+async def _rejecting(
+    trial: Trial, label: str = "t", more: Mapping[int, int] = NO_MORE
+) -> tuple[Connection, str]:
     """A topic with room for three messages, that rejects."""
     client, topic = await trial.client(), trial.topic(label)
     settings = {CAPACITY: ROOM, TTL: FOREVER, MAX_BYTES: 10_000, OVERFLOW: REJECT} | dict(more)
-    frame = await client.offered("CreateTopic", "topics that reject", unless="settings", topic=topic, settings=settings)
+    frame = await client.ask_optional(
+        "CreateTopic", "topics that reject", unless="settings", topic=topic, settings=settings
+    )
     client.must_be(frame, "TopicCreated", created=1)
     return client, topic
 
 
 async def _full(client: Connection, topic: str, *batch: tuple[bytes, bytes]) -> None:
-    await client.refused("TOPIC_FULL", "Publish", topic=topic, batch=batch or [(b"", b"too much")])
+    await client.expect_error(
+        "TOPIC_FULL", "Publish", topic=topic, batch=batch or [(b"", b"too much")]
+    )
 
 
 @STAGE.check(
-    "a topic that rejects drops nothing that a reader has still to be sent",
-    hint="Before you store: would a message go that some reader has not been sent yet? Then TOPIC_FULL, for all of it.",
+    "a topic that rejects drops nothing that a reader has yet to be sent",
+    hint="Before you store: would this evict a message that some reader has not been sent yet? If "
+    "so, answer TOPIC_FULL, for the whole batch.",
     sentences="ring.4 error.4",
 )
 async def rejects(trial: Trial) -> None:
-    """Without readers it evicts; then one with credit 1, for whom sent is enough; by capacity and by max_bytes."""
+    """Without readers it evicts; with one, sent messages may go; by capacity and by max_bytes."""
     five = (b"", bytes(5))
     size = len(encode_batch([five]))
     for label, more in (("messages", NO_MORE), ("bytes", {CAPACITY: 1000, MAX_BYTES: ROOM * size})):
@@ -49,34 +56,34 @@ async def rejects(trial: Trial) -> None:
         reader = await trial.client()
         await writer.publish_singly(topic, [five] * 5, first_offset=0)
         subscription = await reader.subscribe(topic, credit=1, expect={"start": 2})
-        await reader.messages(subscription, 2, [five])
+        await reader.expect_messages(subscription, 2, [five])
         await writer.publish(topic, five, first_offset=5)
         await _full(writer, topic, five)
         await _full(writer, topic, *[(b"", b"")] * 2)
         await reader.commit(subscription, 3)
-        await reader.messages(subscription, 3, [five])
+        await reader.expect_messages(subscription, 3, [five])
         await writer.publish(topic, five, first_offset=6)
         await _full(writer, topic, five)
         for offset in (4, 5, 6):
             await reader.commit(subscription, offset)
-            await reader.messages(subscription, offset, [five])
+            await reader.expect_messages(subscription, offset, [five])
         await writer.publish(topic, five, first_offset=7)
         await reader.ok("Unsubscribe", subscription=subscription)
         await writer.publish_singly(topic, [five] * 4, first_offset=8)
 
 
 @STAGE.check(
-    "a topic that rejects keeps what a named position has not settled, also while its reader is away",
-    hint="A name needs everything from its committed offset on: what it was sent may have to be sent again.",
+    "a topic that rejects keeps what a name has not settled, even while its reader is away",
+    hint="A name needs everything from its committed offset on: it may all have to be sent again.",
     sentences="ring.4 name.9",
 )
 async def rejects_for_names(trial: Trial) -> None:
-    """Delivered and not settled; away; settled; forgotten."""
+    """Delivered but not settled; away; settled; forgotten."""
     writer, topic = await _rejecting(trial)
     frame = await named(writer, topic)
     batch = [(b"", b"x")] * ROOM
     await writer.publish(topic, *batch, first_offset=0)
-    await writer.messages(frame.id, 0, batch)
+    await writer.expect_messages(frame.id, 0, batch)
     await _full(writer, topic)
     await writer.commit(frame.id, 1)
     await writer.publish(topic, (b"", b"x"), first_offset=3)
@@ -89,41 +96,44 @@ async def rejects_for_names(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "a batch that a topic rejects is judged as it came, and changes nothing",
-    hint="Judge first: all of the batch counts, repeats too. Windows are opened only by what is stored.",
+    "a batch that a topic rejects counts as it came, and changes nothing",
+    hint="Check first: the whole batch counts, with repeats. Only stored messages open windows.",
     sentences="ring.4 ring.5 publish.4",
 )
 async def rejected(trial: Trial) -> None:
-    """A window of forever; a batch of repeats; keys that were refused are still free; more than the ring is told so."""
+    """An endless window; refused keys stay free; a batch above the ring's size; repeats."""
     writer, topic = await _rejecting(trial, more={WINDOW: FOREVER})
     reader = await trial.client()
     subscription = await reader.subscribe(topic, credit=1)
     await writer.publish(topic, (b"a", b""), (b"b", b""), first_offset=0)
-    await reader.messages(subscription, 0, [(b"a", b"")])
+    await reader.expect_messages(subscription, 0, [(b"a", b"")])
     await _full(writer, topic, (b"a", b""), (b"b", b""), (b"c", b""))
-    await writer.refused("BATCH_TOO_LARGE", "Publish", topic=topic, batch=[(b"a", b"")] * (ROOM + 1))
+    await writer.expect_error(
+        "BATCH_TOO_LARGE", "Publish", topic=topic, batch=[(b"a", b"")] * (ROOM + 1)
+    )
     await writer.publish(topic, (b"c", b""), first_offset=2, stored=1, compacted=0)
     await writer.publish(topic, (b"c", b""), first_offset=3, stored=0, compacted=1)
 
 
 async def _page(client: Connection, kind: int, **fields: Any) -> tuple[Frame, list[dict[str, Any]]]:
     """A page of names."""
-    frame = await client.offered("Describe", kind=kind, **fields)
+    frame = await client.ask_optional("Describe", kind=kind, **fields)
     client.must_be(frame, "Described", flags=0)
     key = {TOPICS: "topics", CONNECTIONS: "connections"}[kind]
     try:
         return frame, list(json.loads(frame["json"])[key])
     except (ValueError, KeyError, TypeError):
-        raise Failed(f"Described.json is no JSON object with {key}", frame=frame) from None
+        raise Failure(f"Described.json is not a JSON object with {key}", frame=frame) from None
 
 
 @STAGE.check(
-    "all names are told by Describe, page by page and in their order",
-    hint="Sort the names; those after `after` that begin with `prefix`; at most `limit`; more is 1 if some are left.",
+    "all names are listed by Describe, page by page and in order",
+    hint="Sort the names. Send those after `after` that begin with `prefix`, at most `limit`; more "
+    "is 1 if any are left.",
     sentences="describe.1 describe.2 describe.3 describe.4",
 )
 async def describe(trial: Trial) -> None:
-    """Nine topics of one beginning, four a page; an unknown kind and limit 0; the broker itself has no names."""
+    """Eight topics with one prefix, in pages of four; an unknown kind, and limit 0."""
     client = await trial.client()
     names = [trial.topic(f"page-{number}") for number in range(8)]
     for name in trial.rng.sample([*names, trial.topic("other")], 9):
@@ -135,58 +145,70 @@ async def describe(trial: Trial) -> None:
         frame, page = await _page(client, TOPICS, prefix=trial.topic("page"), after=after, limit=4)
         came, more = [topic["name"] for topic in page], frame["more"]
         found += came
-        if not 0 < len(came) <= 4 or found != names[: len(found)] or more != (len(found) < len(names)):
-            wanted = f"1 to 4 of {names[len(found) - len(came) :]}, and more if some are left"
-            raise Failed("a page of names is wrong", expected=wanted, came=f"{came}, more = {more}")
-    await client.refused("INVALID_FIELD", "Describe", kind=UNKNOWN, at="kind")
-    await client.refused("INVALID_FIELD", "Describe", kind=TOPICS, limit=0, at="limit")
-    await client.refused("INVALID_FIELD", "Describe", kind=0, limit=0, at="limit")
-    client.must_be(await client.ask("Describe", kind=0, limit=1, prefix="x", after="y"), "Described", more=0)
+        if (
+            not 0 < len(came) <= 4
+            or found != names[: len(found)]
+            or more != (len(found) < len(names))
+        ):
+            wanted = f"1 to 4 of {names[len(found) - len(came) :]}, and more if any are left"
+            raise Failure(
+                "a page of names is wrong", expected=wanted, came=f"{came}, more = {more}"
+            )
+    await client.expect_error("INVALID_FIELD", "Describe", kind=UNKNOWN, at="kind")
+    await client.expect_error("INVALID_FIELD", "Describe", kind=TOPICS, limit=0, at="limit")
+    await client.expect_error("INVALID_FIELD", "Describe", kind=0, limit=0, at="limit")
+    client.must_be(
+        await client.ask("Describe", kind=0, limit=1, prefix="x", after="y"), "Described", more=0
+    )
 
 
 @STAGE.check(
-    "a connection that is ended gets what was on its way, then GoAway",
-    hint="Send the replies that wait, GoAway with code 2 and id 0, then FIN. Its subscriptions end at once.",
+    "a connection that is disconnected gets what was on its way, then GoAway",
+    hint="Send waiting replies, GoAway (code 2, id 0) and FIN. Its subscriptions end at once.",
     sentences="disconnect.1 disconnect.2 disconnect.3 disconnect.4 stop.6 goaway.1 event.1",
 )
 async def disconnects(trial: Trial) -> None:
-    """Its number is told by Describe; not one's own. Then one with replies that it has not read."""
-    client, other, stuck = [await trial.client(client=trial.topic(label)) for label in ("me", "other", "stuck")]
+    """By its number, from Describe; not one's own. Then one that has replies waiting."""
+    client, other, stuck = [
+        await trial.client(client=trial.topic(label)) for label in ("me", "other", "stuck")
+    ]
     subscription = await other.subscribe(trial.topic(), credit=1)
     numbers: dict[str, int] = {}
     after, more = "", 1
     while more:
         frame, page = await _page(client, CONNECTIONS, after=after, limit=50)
         numbers |= {each["client"]: each["connection"] for each in page}
-        after, more = page[-1]["name"] if page else after, frame["more"]  # those of a last page may have left meanwhile
+        # Those on the last page may have left meanwhile.
+        after, more = page[-1]["name"] if page else after, frame["more"]
     mine, its = (numbers[trial.topic(label)] for label in ("me", "other"))
-    frame = await client.offered("Disconnect", connection=its + 2**40)
+    frame = await client.ask_optional("Disconnect", connection=its + 2**40)
     client.must_be_error(frame, "INVALID_FIELD", at="connection")
-    await client.refused("INVALID_FIELD", "Disconnect", connection=mine, at="connection")
+    await client.expect_error("INVALID_FIELD", "Disconnect", connection=mine, at="connection")
     message = trial.message()
     await client.publish(trial.topic(), message, subscribers=1)
-    await other.messages(subscription, 0, [message])
+    await other.expect_messages(subscription, 0, [message])
     await client.ok("Disconnect", connection=its)
-    await other.receives("GoAway", code=DISCONNECTED, id=0)
-    await other.ends()
+    await other.expect_frame("GoAway", code=DISCONNECTED, id=0)
+    await other.expect_end()
     await client.publish(trial.topic(), message, subscribers=0)
     backlog = await pile_up(trial, stuck, client)
     await client.ok("Disconnect", connection=numbers[trial.topic("stuck")])
     last, _ = await clear(stuck, backlog, ASKED)
     stuck.must_be(last or await stuck.read(awaited="GoAway"), "GoAway", code=DISCONNECTED, id=0)
-    await stuck.ends()
+    await stuck.expect_end()
 
 
 @STAGE.check(
     "a deleted topic leaves nothing behind, and an empty one may be deleted",
-    hint="Positions and windows go with the topic. Empty: nothing readable, no reader that has not ended, no position.",
+    hint="Positions and windows go with the topic. Empty means: no readable message, no reader "
+    "that has not ended, no position.",
     sentences="delete.3 delete.6 deletion.1 deletion.2",
 )
 async def leftovers(trial: Trial) -> None:
-    """Two readers; a window; a position; then IF_EMPTY with an expired message, an ended reader, a reader away."""
+    """Readers, a window, a position; then IF_EMPTY with an expired message, an ended reader."""
     client, topic = await deleting(trial), trial.topic()
     for name in ("", "x" * 201, "\0"):
-        await client.refused("INVALID_FIELD", "Delete", topic=name, at="topic")
+        await client.expect_error("INVALID_FIELD", "Delete", topic=name, at="topic")
     await client.create(topic, {TTL: FOREVER, WINDOW: FOREVER})
     readers = [await trial.client() for _ in range(2)]
     subscriptions = [await reader.subscribe(topic) for reader in readers]
@@ -206,7 +228,7 @@ async def leftovers(trial: Trial) -> None:
         client.must_be(frame, "Subscribed", flags=1)
         await client.ok("Unsubscribe", subscription=frame.id)
         await anyio.sleep(TTL_MS / 1000)
-        await client.refused("NOT_EMPTY", "Delete", topic=topic, flags=IF_EMPTY)
+        await client.expect_error("NOT_EMPTY", "Delete", topic=topic, flags=IF_EMPTY)
         frame = await client.ask("Subscribe", topic=topic, name="worker")
         await client.ok("Unsubscribe", subscription=frame.id, flags=FORGET)
     else:

@@ -15,14 +15,16 @@ REMEMBERED = 64  # owners that were replaced
 
 
 async def _named(client: Connection, topic: str, at: int, flags: int = NAMED, **how: Any) -> int:
-    """Subscribe with a name, to begin there; the subscription's id."""
+    """Subscribe with a name, which must start there. Returns the subscription's id."""
     frame = await named(client, topic, **how)
     client.must_be(frame, "Subscribed", flags=flags, start=at, committed=at)
     return frame.id
 
 
-async def delivered(client: Connection, subscription: int, first: int, last: int, flags: int) -> None:
-    """Messages come from one offset to before another, in frames with these flags; deltas may leave none out."""
+async def delivered(
+    client: Connection, subscription: int, first: int, last: int, flags: int
+) -> None:
+    """Expect all messages from one offset to before another, in frames with these flags."""
     while first < last:
         frame = await client.event(subscription, awaited=f"the message with offset {first}")
         client.must_be(frame, "Messages", base=first, flags=flags | frame.flags & 1)
@@ -32,20 +34,20 @@ async def delivered(client: Connection, subscription: int, first: int, last: int
 
 async def _six(trial: Trial) -> tuple[Connection, str]:
     """A topic with a history of six messages in two batches."""
-    client, topic = await trial.making({TTL: FOREVER})
+    client, topic = await trial.make_topic({TTL: FOREVER})
     await client.publish(topic, *[(b"", b"%d" % offset) for offset in range(4)])
     await client.publish(topic, *[(b"", b"%d" % offset) for offset in range(4, 6)])
     return client, topic
 
 
 @STAGE.check(
-    "a reader that comes back under its name goes on where it has committed",
-    hint="Keep committed and delivered with the name, in the topic. What lies between comes again, marked "
-    "REDELIVERED, in frames without new messages.",
+    "a reader that comes back under its name continues from its commit",
+    hint="Keep committed and delivered with the name, in the topic. Messages in between come "
+    "again, marked REDELIVERED, in frames without new ones.",
     sentences="name.1 name.3 name.4 name.5 name.9 messages.2 messages.3",
 )
 async def comes_back(trial: Trial) -> None:
-    """Two of five settled; away by Close, a crash, a FIN, Unsubscribe, then before all of it has come again."""
+    """Two of five settled; then Close, a crash, FIN, Unsubscribe, and a Close amid repeats."""
     writer, topic = await _six(trial)
     reader = await trial.client()
     subscription = await _named(reader, topic, 0, credit=3)
@@ -63,7 +65,9 @@ async def comes_back(trial: Trial) -> None:
             await reader.ok("Close")
             continue
         how = {"start": OFFSET, "value": 2**40} if leave == "crash" else {"start": LATEST}
-        subscription = await _named(reader, topic, 2, NAMED | RESUMED, **how, credit=3 if leave else 100)
+        subscription = await _named(
+            reader, topic, 2, NAMED | RESUMED, **how, credit=3 if leave else 100
+        )
         await delivered(reader, subscription, 2, 5, REDELIVERED)
         if leave == "crash":
             await reader.reset()
@@ -76,12 +80,12 @@ async def comes_back(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "with FORGET a name's position is gone, and other names and topics keep theirs",
+    "with FORGET a name's position is gone, while other names and topics keep theirs",
     hint="A position belongs to a name in a topic. FORGET drops that one.",
     sentences="name.2 name.9 name.10 unsubscribe.3 publish.2",
 )
 async def forgets(trial: Trial) -> None:
-    """Two names in one topic, one of them in another topic as well; a reader that is away is not counted."""
+    """Two names in one topic, one also in another topic; a reader that is away isn't counted."""
     client, topic = await _six(trial)
     other = trial.topic("other")
     await client.create(other, {TTL: FOREVER})
@@ -99,12 +103,13 @@ async def forgets(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "a name has one reader, the newest; the one before is told, and changes nothing any more",
-    hint="On a Subscribe with a name in use, end the old subscription with code 2, and take the position from it.",
+    "a name has one reader, the newest; the previous one is told, and can change nothing any more",
+    hint="On a Subscribe with a name in use, end the old subscription with code 2, and pass its "
+    "position on to the new one.",
     sentences="name.6 name.7 name.8 ended.1 publish.3",
 )
 async def taken_over(trial: Trial) -> None:
-    """From another connection, then from the same one; commits and FORGET of those that were."""
+    """From another connection, then from the same; commits and FORGET of the previous reader."""
     writer, topic = await _six(trial)
     first, second = await trial.client(), await trial.client()
     old = await _named(first, topic, 0, credit=3)
@@ -112,29 +117,30 @@ async def taken_over(trial: Trial) -> None:
     await first.commit(old, 1)
     await delivered(first, old, 3, 4, 0)
     new = await _named(second, topic, 1, NAMED | RESUMED, credit=2)
-    await first.told(old, "SubscriptionEnded", code=TAKEN_OVER, next=4)
+    await first.expect_event(old, "SubscriptionEnded", code=TAKEN_OVER, next=4)
     await delivered(second, new, 1, 3, REDELIVERED)
     first.must_be(await first.ask("Commit", subscription=old, next=4), "Committed")
     await first.ok("Unsubscribe", subscription=old, flags=FORGET)
-    await first.nothing("its subscription had ended")
+    await first.expect_no_event("its subscription had ended")
     await writer.publish(topic, trial.message(), subscribers=1)
     newest = await _named(second, topic, 1, NAMED | RESUMED, credit=1)
-    await second.told(new, "SubscriptionEnded", code=TAKEN_OVER)
+    await second.expect_event(new, "SubscriptionEnded", code=TAKEN_OVER)
     await delivered(second, newest, 1, 2, REDELIVERED)
 
 
 @STAGE.check(
     "a name has 1 to 200 bytes and no control characters, and outlives its until",
-    hint="As with topics, but $ may be first. A subscription that has ended by until keeps its name until it is gone.",
+    hint="As with topics, but it may begin with $. A subscription that ended by until keeps its "
+    "name as long as it exists.",
     sentences="name.2 name.11 until.1",
 )
 async def shapes(trial: Trial) -> None:
-    """At the bounds; ended by until, then again."""
+    """At the limits; ended by until, then again."""
     client, topic = await _six(trial)
     for name in ("$mine", "é" * 100, "a b"):
         await _named(client, topic, 0, name=name)
     for name in ("x" * 201, "é" * 101, "\t", "a\x7f", "a\x85"):
-        await client.refused("INVALID_FIELD", "Subscribe", topic=topic, name=name, at="name")
+        await client.expect_error("INVALID_FIELD", "Subscribe", topic=topic, name=name, at="name")
     subscription = await _named(client, topic, 0, until=2)
     await delivered(client, subscription, 0, 2, 0)
     client.must_be(await client.event(subscription), "SubscriptionEnded", code=1, next=2)
@@ -142,8 +148,10 @@ async def shapes(trial: Trial) -> None:
     await _named(client, topic, 2, NAMED | RESUMED, until=2)
 
 
-async def _owned(client: Connection, topic: str, owner: int, attempt: int, error: str = "", **how: Any) -> None:
-    """A Subscribe of an owner; with an error, that field is wrong."""
+async def _owned(
+    client: Connection, topic: str, owner: int, attempt: int, error: str = "", **how: Any
+) -> None:
+    """Subscribe as an owner; `error` is the field that must be refused, if any."""
     who = {"owner": owner, "attempt": attempt, "flags": OWNED}
     frame = await named(client, topic, **(who | how))
     if error:
@@ -153,12 +161,12 @@ async def _owned(client: Connection, topic: str, owner: int, attempt: int, error
 
 
 @STAGE.check(
-    "the last 64 replaced owners are remembered with a name, and what is refused changes nothing",
-    hint="Owner 0 is nobody's. A Subscribe without an owner replaces one, too. FORGET forgets owners and all.",
+    "a name remembers its last 64 replaced owners, and a refused request changes nothing",
+    hint="Owner 0 is invalid. A Subscribe without an owner replaces one. FORGET drops all owners.",
     sentences="owner.1 owner.2 owner.3 owner.4 owner.5 owner.6 owner.7 owner.8 name.10",
 )
 async def owners(trial: Trial) -> None:
-    """65 after one another; attempts that jump; one without an owner; no name; FORGET."""
+    """65 in a row; attempts that jump; one without an owner; no name; FORGET."""
     client, topic = await granted(await trial.dial(), "OWNER", OWNER), trial.topic()
     await _owned(client, topic, 1, 5)
     for attempt in (5, 4):

@@ -11,7 +11,7 @@ const maxPage = 20
 
 type entry map[string]any
 
-// describe tells the smaller part of what docs/describe.md lists.
+// describe tells the smaller part of what docs/use/describe.md lists.
 func (c *conn) describe(d *decoder, now int64) (reply, error) {
 	kind := d.u8()
 	prefix, after := d.str("prefix"), d.str("after")

@@ -27,6 +27,7 @@ const (
 	noMemory             uint16 = 80
 	notEmpty             uint16 = 81
 	takenOver            uint16 = 82
+	tableFull            uint16 = 85
 )
 
 var retryable = map[uint16]bool{

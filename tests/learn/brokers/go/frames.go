@@ -24,25 +24,29 @@ const (
 	lagged            byte = 0x41
 	subscriptionEnded byte = 0x42
 	goAway            byte = 0x43
+	deletionsMissed   byte = 0x44
 	isReply           byte = 0x80
 	isError           byte = 0xff
 )
 
 // Flags, by the frame that has them.
 const (
+	flagTombstones  byte = 1 // Publish
 	flagOwned       byte = 1 // Subscribe
 	flagForget      byte = 1 // Unsubscribe
 	flagIfEmpty     byte = 1 // Delete
 	flagDuplicate   byte = 1 // Published
 	flagNamed       byte = 1 // Subscribed
 	flagResumed     byte = 2
-	flagRedelivered byte = 2 // Messages
+	flagTable       byte = 4
+	flagHoles       byte = 1 // Messages
+	flagRedelivered byte = 2
 	flagRetryable   byte = 1 // Error
 	flagFatal       byte = 2
 )
 
 // flagsOf holds the bits that each request's type defines.
-var flagsOf = map[byte]byte{subscribe: flagOwned, unsubscribe: flagForget, remove: flagIfEmpty}
+var flagsOf = map[byte]byte{publish: flagTombstones, subscribe: flagOwned, unsubscribe: flagForget, remove: flagIfEmpty}
 
 // Reasons why a subscription or a connection ends.
 const (
@@ -65,6 +69,7 @@ const (
 
 	featureHeartbeat uint64 = 1
 	featureOwner     uint64 = 2
+	featureTables    uint64 = 8
 )
 
 const headerSize = 12

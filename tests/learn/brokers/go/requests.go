@@ -12,7 +12,7 @@ func (c *conn) carryOut(h header, body []byte) (reply, error) {
 	case createTopic:
 		return c.createTopic(d, now)
 	case publish:
-		return c.publish(d, now)
+		return c.publish(h, d, now)
 	case subscribe:
 		return c.subscribe(h, d, now)
 	case unsubscribe:
@@ -56,7 +56,7 @@ func (c *conn) hello(d *decoder) (reply, error) {
 	c.greeted = true
 	c.lastHeard = c.broker.now()
 	c.client = client
-	c.features = features & (featureHeartbeat | featureOwner)
+	c.features = features & (featureHeartbeat | featureOwner | featureTables)
 	var e encoder
 	e.u16(1)
 	e.u64(c.features)
@@ -77,7 +77,7 @@ func (c *conn) hello(d *decoder) (reply, error) {
 func (c *conn) createTopic(d *decoder, now int64) (reply, error) {
 	name := d.str("topic")
 	d.require(legalTopic(name), "topic")
-	known, named, strange := defaultSettings(), settings{}, false
+	known, named, strange := inForce(settings{isTable: 1}), settings{}, false
 	for left := d.u8(); left > 0; left-- {
 		number, value := d.u8(), d.u64()
 		_, twice := named[number]
@@ -86,6 +86,7 @@ func (c *conn) createTopic(d *decoder, now int64) (reply, error) {
 		strange = strange || !isKnown
 		named[number] = value
 	}
+	d.require(strange || named.consistent(), "settings")
 	if err := d.finish(); err != nil {
 		return reply{}, err
 	}
@@ -97,8 +98,9 @@ func (c *conn) createTopic(d *decoder, now int64) (reply, error) {
 		return reply{}, err
 	}
 	if created || !t.explicit && t.next == 0 {
-		for number, value := range named {
-			t.settings[number] = value
+		t.settings = inForce(named)
+		if t.settings[isTable] == 1 {
+			t.table = newTable(t)
 		}
 		t.explicit = true
 	}
@@ -114,7 +116,7 @@ func (c *conn) createTopic(d *decoder, now int64) (reply, error) {
 	}
 	e.u64(t.epoch)
 	e.u8(byte(len(t.settings)))
-	for number := byte(1); number <= overflow; number++ {
+	for number := byte(1); number <= tombstones; number++ {
 		if value, ok := t.settings[number]; ok {
 			e.u8(number)
 			e.u64(value)
@@ -123,21 +125,22 @@ func (c *conn) createTopic(d *decoder, now int64) (reply, error) {
 	return reply{createTopic | isReply, 0, e.buf}, nil
 }
 
-func (c *conn) publish(d *decoder, now int64) (reply, error) {
+func (c *conn) publish(h header, d *decoder, now int64) (reply, error) {
 	number, sequence := d.u64(), d.u64()
 	name := d.str("topic")
 	all := d.batch()
 	if err := d.finish(); err != nil {
 		return reply{}, err
 	}
-	store := func() (reply, error) { return c.store(name, all, now) }
+	meant := h.flags&flagTombstones != 0
+	store := func() (reply, error) { return c.store(name, all, meant, now) }
 	if number == 0 {
 		return store()
 	}
 	return c.broker.numbered(number, sequence, now, store)
 }
 
-func (c *conn) store(name string, all []message, now int64) (reply, error) {
+func (c *conn) store(name string, all []message, meant bool, now int64) (reply, error) {
 	if !legalTopic(name) {
 		return reply{}, invalid("topic")
 	}
@@ -157,7 +160,12 @@ func (c *conn) store(name string, all []message, now int64) (reply, error) {
 	}
 	c.broker.forgetPositions(t, now)
 	first := t.next
-	dropped, err := t.append(all, now)
+	dropped := make([]bool, len(all))
+	if t.table != nil {
+		err = t.table.append(all, meant, now)
+	} else {
+		dropped, err = t.append(all, now)
+	}
 	if err != nil {
 		return reply{}, err
 	}
@@ -217,6 +225,9 @@ func (c *conn) subscribe(h header, d *decoder, now int64) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	if t.table != nil && c.features&featureTables == 0 {
+		return reply{}, &fault{code: unsupported, field: "topic", text: "it is a table, which this client does not know"}
+	}
 	t.expire(now)
 	c.broker.forgetPositions(t, now)
 	s := &subscription{
@@ -246,13 +257,17 @@ func (c *conn) subscribe(h header, d *decoder, now int64) (reply, error) {
 		s.start = t.since(value)
 	}
 	s.next, s.committed = s.start, s.start
+	s.fresh = start == 0
+	if resumed {
+		s.fresh, s.told = p.fresh, p.told
+	}
 	flags := byte(0)
 	if name != "" {
 		flags = flagNamed
 		if resumed {
 			flags |= flagResumed
 		} else {
-			p = &position{committed: s.start, delivered: s.start, owner: owner, attempt: attempt}
+			p = &position{committed: s.start, delivered: s.start, owner: owner, attempt: attempt, fresh: s.fresh}
 			t.positions[name] = p
 		}
 		if old := p.reader; old != nil && !old.ended {
@@ -262,6 +277,9 @@ func (c *conn) subscribe(h header, d *decoder, now int64) (reply, error) {
 		}
 		p.reader = s
 		s.position = p
+	}
+	if t.table != nil {
+		flags |= flagTable
 	}
 	t.subscriptions[s] = true
 	c.subscriptions[s.id] = s

@@ -9,6 +9,9 @@ type position struct {
 	owner     uint64        // who had the name last; 0: somebody who did not say
 	attempt   uint32
 	replaced  []uint64 // owners that were replaced, the last at the end
+
+	fresh bool   // it began at the earliest, and was sent nothing yet
+	told  uint64 // of a table: deletedBelow when it was sent its first message; 0 if it began elsewhere
 }
 
 const (
@@ -44,6 +47,7 @@ func (p *position) give(owner uint64, attempt uint32) {
 type piece struct {
 	first, end uint64
 	bytes      int
+	offsets    []uint64 // of a table: of the messages that are not settled
 }
 
 type subscription struct {
@@ -60,6 +64,10 @@ type subscription struct {
 	again       uint64 // what lies below was delivered to an earlier owner of the name
 	credit      int
 	creditBytes int
+
+	fresh   bool   // it began at the earliest, and was sent nothing yet
+	told    uint64 // of a table: the deletedBelow that it was told, or need not be
+	missing bool   // a tombstone that it had not reached has gone
 
 	pieces []piece
 	count  int // messages in flight
@@ -81,6 +89,9 @@ func (s *subscription) step(buf []byte, now int64) []byte {
 		return buf
 	}
 	t := s.topic
+	if t.table != nil {
+		return s.stepTable(buf, now)
+	}
 	t.expire(now)
 	if s.next < t.head && s.hasCredit() {
 		to := min(t.head, s.until)
@@ -131,7 +142,7 @@ func (s *subscription) deliver(buf []byte) []byte {
 	e.u64(uint64(from.accepted))
 	e.batch(rest[:n])
 	buf = appendFrame(buf, messages, flags, s.id, e.buf)
-	s.pieces = append(s.pieces, piece{s.next, s.next + uint64(n), size})
+	s.pieces = append(s.pieces, piece{s.next, s.next + uint64(n), size, nil})
 	s.count += n
 	s.bytes += size
 	s.next += uint64(n)
@@ -149,12 +160,15 @@ func (s *subscription) settle(next uint64) error {
 	if next <= s.committed {
 		return nil
 	}
+	if s.topic.table != nil {
+		s.settleRows(next)
+	}
 	for len(s.pieces) > 0 && s.pieces[0].end <= next {
 		s.count -= int(s.pieces[0].end - s.pieces[0].first)
 		s.bytes -= s.pieces[0].bytes
 		s.pieces = s.pieces[1:]
 	}
-	if len(s.pieces) > 0 && s.pieces[0].first < next {
+	if s.topic.table == nil && len(s.pieces) > 0 && s.pieces[0].first < next {
 		s.count -= int(next - s.pieces[0].first)
 		s.pieces[0].first = next
 	}

@@ -20,6 +20,8 @@ const (
 	maxBytes         = 4
 	maxKeys          = 5
 	overflow         = 7
+	isTable          = 11
+	tombstones       = 12
 )
 
 type settings map[byte]uint64
@@ -30,16 +32,40 @@ func defaultSettings() settings {
 	}
 }
 
+// inForce are the settings of a topic for which a client has named some. Those of tables are only in a table.
+func inForce(named settings) settings {
+	all := defaultSettings()
+	if named[isTable] == 1 {
+		all[retentionTTL], all[tombstones] = forever, 86_400_000
+	}
+	for number, value := range named {
+		if number != isTable || value == 1 {
+			all[number] = value
+		}
+	}
+	return all
+}
+
+// consistent tells whether settings may be named together.
+func (named settings) consistent() bool {
+	if named[isTable] != 1 {
+		_, isNamed := named[tombstones]
+		return !isNamed
+	}
+	ttl, isNamed := named[retentionTTL]
+	return !(isNamed && ttl == 0) && named[compactionWindow] == 0 && named[overflow] == 0
+}
+
 // legal tells whether a setting's value is within this broker's range.
 func legal(setting byte, value uint64) bool {
 	switch setting {
-	case retentionTTL, compactionWindow:
+	case retentionTTL, compactionWindow, tombstones:
 		return value <= maxTTL || value == forever
 	case capacity, maxKeys:
 		return 1 <= value && value <= maxItems
 	case maxBytes:
 		return 1 <= value && value <= maxRoom
-	case overflow:
+	case overflow, isTable:
 		return value <= 1
 	}
 	return true // unknown: that is told otherwise
@@ -84,6 +110,8 @@ type topic struct {
 
 	subscriptions map[*subscription]bool // those that have not ended
 	positions     map[string]*position
+
+	table *table // nil: it is none
 }
 
 func newTopic(name string, epoch uint64, explicit bool) *topic {
@@ -95,6 +123,10 @@ func newTopic(name string, epoch uint64, explicit bool) *topic {
 
 // expire drops what retention has ended by now.
 func (t *topic) expire(now int64) {
+	if t.table != nil {
+		t.table.expire(now)
+		return
+	}
 	ttl := t.settings[retentionTTL]
 	if ttl == 0 || ttl == forever {
 		return
@@ -239,6 +271,9 @@ func (t *topic) at(offset uint64) *stored {
 
 // since finds the first message accepted at a time or after it.
 func (t *topic) since(us uint64) uint64 {
+	if t.table != nil {
+		return t.table.since(us)
+	}
 	for _, s := range t.batches {
 		if uint64(s.accepted) >= us {
 			return max(s.first, t.head)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 BROKER, TOPICS, SUBSCRIPTIONS, CONNECTIONS = range(4)
 PAGE = 20
 NAMES = {1: "retention_ttl_ms", 2: "compaction_window_ms", 3: "capacity", 4: "max_bytes", 5: "max_keys", 7: "overflow"}
+NAMES |= {11: "table", 12: "tombstones_ms"}
 
 
 def of_topic(topic: topics.Topic) -> dict[str, Any]:

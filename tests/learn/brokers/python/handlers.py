@@ -80,22 +80,22 @@ class Requests:
 
     # Publishing.
 
-    def publish(self, _number: int, _flags: int, body: Body) -> bytes:
+    def publish(self, _number: int, flags: int, body: Body) -> bytes:
         producer, sequence, raw, columns = body.u64(), body.u64(), body.string(), body.rest()
         wire.text(raw, "topic")
         batch = wire.decode_batch(columns)
         if producer == 0:
-            return b"\0" + self.store(raw, batch)
+            return b"\0" + self.store(raw, batch, flags)
         known = self.broker.producer(producer, sequence)
         if sequence < known.next:
             return known.again(sequence)
         if sequence > known.next:
             raise Fault(wire.SEQUENCE_GAP, "sequence", f"the next is {known.next}")
-        return self.store_numbered(known, raw, batch)
+        return self.store_numbered(known, raw, batch, flags)
 
-    def store_numbered(self, known: "Producer", raw: bytes, batch: wire.Batch) -> bytes:
+    def store_numbered(self, known: "Producer", raw: bytes, batch: wire.Batch, flags: int) -> bytes:
         try:
-            reply = self.store(raw, batch)
+            reply = self.store(raw, batch, flags)
         except Fault as fault:
             if fault.code not in wire.MAY_RETRY:
                 known.keep(fault)
@@ -103,11 +103,11 @@ class Requests:
         known.keep(reply)
         return b"\0" + reply
 
-    def store(self, raw: bytes, batch: wire.Batch) -> bytes:
+    def store(self, raw: bytes, batch: wire.Batch, flags: int) -> bytes:
         name = wire.topic_name(raw)
         wire.check_batch_limits(batch)
         topic = self.broker.topic(name)
-        accepted = topic.publish(batch, self.broker.now())
+        accepted = topic.publish(batch, self.broker.now(), tombstones=bool(flags & wire.TOMBSTONES))
         for reader in topic.readers:
             reader.wake.set()
         compacted = sum(accepted.dropped)
@@ -140,6 +140,8 @@ class Requests:
         if len(connection.subscriptions) >= MAX_SUBSCRIPTIONS:
             raise Fault(wire.TOO_MANY_SUBSCRIPTIONS, "", "the connection has as many as it may")
         topic = self.readable_topic(topic_name, epoch)
+        if topic.table is not None and not connection.features & wire.TABLES:
+            raise Fault(wire.UNSUPPORTED, "topic", "it is a table, and this client does not know tables")
         session = topic.sessions.get(name)
         resumed = session is not None
         if session is not None:
@@ -149,16 +151,20 @@ class Requests:
             place = self.starting_place(topic, start, value)
             if name:
                 session = self.new_session(topic, name, place)
+                session.begins_empty = start == EARLIEST
         subscription = Subscription(connection, number, topic, place, until)
         subscription.credit, subscription.credit_bytes = credit, credit_bytes
+        subscription.told = None if start == EARLIEST else 0
         if session is not None:
             self.take_name(subscription, session, owner, attempt)
         connection.last_subscription = number
         connection.subscriptions[number] = subscription
         topic.readers[subscription] = None
         subscription.task = self.broker.spawn(subscription.run())
-        named = (wire.NAMED if name else 0) | (wire.RESUMED if resumed else 0)
-        return struct.pack("<BQQQQ", named, topic.epoch, place, topic.next, place)
+        flags = (wire.NAMED if name else 0) | (wire.RESUMED if resumed else 0)
+        if topic.table is not None:
+            flags |= wire.OF_TABLE
+        return struct.pack("<BQQQQ", flags, topic.epoch, place, topic.next, place)
 
     def readable_topic(self, name: str, epoch: int) -> Topic:
         topic = self.broker.topics.get(name)
@@ -193,6 +199,7 @@ class Requests:
         session.reader = subscription
         subscription.session = session
         subscription.delivered_before = session.delivered
+        subscription.told = session.told if session.begins_empty else 0
 
     def of_connection(self, number: int) -> Subscription:
         subscription = self.connection.subscriptions.get(number)

@@ -6,13 +6,14 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 import wire
+from table_reading import TableReading
 
 if TYPE_CHECKING:
     from connection import Connection
     from topic import Session, Stored, Topic
 
 
-class Subscription:
+class Subscription(TableReading):
     """Its place is ``cursor``; what lies between ``committed`` and it, and was not skipped, is in flight."""
 
     def __init__(self, connection: "Connection", number: int, topic: "Topic", start: int, until: int) -> None:
@@ -24,6 +25,7 @@ class Subscription:
         self.delivered_before = 0
         self.frames: deque[tuple[int, int, int]] = deque()  # of each in flight: first and last offset + 1, bytes
         self.in_flight = self.in_flight_bytes = 0
+        self.begin_reading()
         self.ended = False
         self.wake = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
@@ -65,6 +67,7 @@ class Subscription:
                 break
             self.in_flight -= end - first
             self.in_flight_bytes -= size
+        self.settle_rows(upto)
         if self.session is not None and self.session.reader is self:
             self.session.committed = upto
         self.wake.set()
@@ -97,6 +100,8 @@ class Subscription:
 
     def has_something(self, now: int) -> bool:
         self.topic.expire(now)
+        if self.topic.table is not None:
+            return self.has_something_of(self.topic.table)
         if self.cursor < self.topic.head:
             return self.has_free_credit()
         if self.cursor >= self.topic.next:
@@ -118,6 +123,10 @@ class Subscription:
 
     def send_next(self) -> None:
         """Sends one frame: a lag, or messages of one batch."""
+        if self.topic.table is not None and self.cursor >= self.topic.head:
+            self.send_of(self.topic.table)
+            self.end_if_reached()
+            return
         head = self.topic.head
         if self.cursor < head:
             to = min(head, self.until)

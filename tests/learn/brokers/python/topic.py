@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import wire
+from table import TABLE, TOMBSTONES, Table
 
 if TYPE_CHECKING:
     from subscription import Subscription
 
 TTL, WINDOW, CAPACITY, MAX_BYTES, MAX_KEYS, _JOURNAL, OVERFLOW = range(1, 8)
 DEFAULTS = {TTL: 0, WINDOW: 0, CAPACITY: 10_000, MAX_BYTES: 67_108_864, MAX_KEYS: 100_000, OVERFLOW: 0}
+OF_TABLES = {TABLE: 1, TOMBSTONES: 86_400_000}
 UPPER = {CAPACITY: 10_000_000, MAX_BYTES: 2**40, MAX_KEYS: 10_000_000}
 LONGEST_MS = 3_155_760_000_000
 REJECT = 1
@@ -43,6 +45,8 @@ class Session:
     owner: int | None = None
     attempt: int = 0
     replaced: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT_OWNERS))
+    begins_empty: bool = False  # it began at the earliest
+    told: int | None = None  # of a table: ``deleted_below`` when the name was sent its first message
 
     def judge(self, owner: int | None, attempt: int) -> None:
         """Refuses an owner that was replaced, and a request that is older than the last one."""
@@ -71,20 +75,37 @@ def check_settings(pairs: list[tuple[int, int]]) -> dict[int, int]:
     """The settings by number; those unknown, doubled or out of range are refused."""
     named: dict[int, int] = {}
     for number, value in pairs:
-        if number not in DEFAULTS:
+        if number not in DEFAULTS | OF_TABLES:
             raise wire.Fault(wire.UNSUPPORTED, "settings", f"setting {number} is not known")
         if number in named:
             raise wire.Fault(wire.INVALID_FIELD, "settings", f"setting {number} is named twice")
-        if number in (TTL, WINDOW):
+        if number in (TTL, WINDOW, TOMBSTONES):
             good = value <= LONGEST_MS or value == wire.FOREVER
-        elif number == OVERFLOW:
+        elif number in (OVERFLOW, TABLE):
             good = value <= REJECT
         else:
             good = 1 <= value <= UPPER[number]
         if not good:
             raise wire.Fault(wire.INVALID_FIELD, "settings", f"setting {number} cannot be {value}")
         named[number] = value
+    check_table(named)
     return named
+
+
+def check_table(named: dict[int, int]) -> None:
+    """Refuses what a table cannot have, and what only a table has."""
+    if not named.get(TABLE):
+        if TOMBSTONES in named:
+            raise wire.Fault(wire.INVALID_FIELD, "settings", "only tables keep tombstones")
+    elif named.get(TTL) == 0 or named.get(WINDOW) or named.get(OVERFLOW):
+        raise wire.Fault(wire.INVALID_FIELD, "settings", "a table keeps messages, and neither compacts nor rejects")
+
+
+def in_force(named: dict[int, int]) -> dict[int, int]:
+    """All settings of a new topic. Those of tables are only in a table."""
+    if named.get(TABLE):
+        return DEFAULTS | {TTL: wire.FOREVER} | OF_TABLES | named
+    return DEFAULTS | {number: value for number, value in named.items() if number in DEFAULTS}
 
 
 class Topic:
@@ -92,7 +113,7 @@ class Topic:
 
     def __init__(self, name: str, epoch: int, named: dict[int, int], *, explicit: bool) -> None:
         self.name, self.epoch, self.explicit = name, epoch, explicit
-        self.settings = DEFAULTS | named
+        self.settings = in_force(named)
         self.ring: list[Stored] = []
         self.bases: list[int] = []
         self.first = 0
@@ -102,21 +123,31 @@ class Topic:
         self.windows: OrderedDict[bytes, int] = OrderedDict()  # of each key its last opening, the oldest first
         self.readers: dict[Subscription, None] = {}
         self.sessions: dict[str, Session] = {}
+        self.table: Table | None = None
+        self.begin_table()
+
+    def begin_table(self) -> None:
+        if TABLE in self.settings:
+            self.table = Table(self)
 
     # What is in it.
 
     def adopt(self, named: dict[int, int]) -> None:
         """CreateTopic for a topic that exists."""
         if not self.explicit and self.next == 0:
-            self.settings.update(named)
+            self.settings = in_force(named)
             self.explicit = True
+            self.begin_table()
             return
         for number, value in named.items():
-            if self.settings[number] != value:
-                raise wire.Fault(wire.TOPIC_EXISTS, "", f"setting {number} is {self.settings[number]}, not {value}")
+            if self.settings.get(number, 0) != value:
+                raise wire.Fault(wire.TOPIC_EXISTS, "", f"setting {number} is not {value}")
 
     def expire(self, now: int) -> None:
         """Drops what is older than the retention."""
+        if self.table is not None:
+            self.table.expire(now)
+            return
         ttl = self.settings[TTL]
         if not 0 < ttl < wire.FOREVER:
             return
@@ -143,6 +174,8 @@ class Topic:
 
     def offset_at(self, time: int) -> int:
         """The first message accepted at or after the time, else the next one to come."""
+        if self.table is not None:
+            return self.table.offset_at(time)
         at = bisect_left(self.ring, time, self.first, key=lambda stored: stored.time)
         return max(self.head, self.ring[at].base) if at < len(self.ring) else self.next
 
@@ -151,8 +184,12 @@ class Topic:
 
     # Publishing.
 
-    def publish(self, batch: wire.Batch, now: int) -> Accepted:
+    def publish(self, batch: wire.Batch, now: int, *, tombstones: bool = False) -> Accepted:
         """Stores what no window keeps out; a batch that is refused changes nothing."""
+        if self.table is not None:
+            first = self.next
+            self.table.publish(batch, now, tombstones=tombstones)
+            return Accepted(first, len(batch.keys), [False] * len(batch.keys))
         self.expire(now)
         if len(batch.keys) > self.settings[CAPACITY] or batch.size > self.settings[MAX_BYTES]:
             raise wire.Fault(wire.BATCH_TOO_LARGE, "batch", "it is larger than the topic's ring")

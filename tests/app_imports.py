@@ -1,0 +1,41 @@
+"""What each app imports beyond a client's public names, and why.
+
+`zaichik/apps/__init__.py` has the same table for readers. Every app may import `zaichik` (its
+client's names, and `blocking`), `zaichik.client`, `zaichik.base`, `zaichik_protocol`, and itself.
+A prefix stands for all modules below it.
+"""
+
+# App: prefix of what it imports: reason.
+BEYOND: dict[str, dict[str, str]] = {
+    "audit": {},
+    "demo": {},
+    "flight": {
+        "zaichik.core": "it records a broker from inside, and is no client",
+        "zaichik.storage": "so are the logs of its durable topics",
+    },
+    "legacy": {
+        "zaichik.net.background": "its tasks end with the connection",
+        "zaichik.net.listener": "a gateway is a server as well",
+        "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
+    },
+    "recording": {},
+    "spark": {
+        "zaichik.apps.recording": "topics have the same columns in files and in tables",
+        "zaichik.apps.statistics": "the same numbers, from a cluster",
+        "zaichik.net.tls_settings": "names the option of a certificate that cannot be used",
+    },
+    "statistics": {
+        "zaichik.apps.recording": "recordings are one of its sources",
+    },
+    "views": {},
+    "watch": {
+        "zaichik.apps.views": "what was polled is shown safely, and with what it lacks",
+    },
+    "web": {
+        "zaichik.apps.views": "the pictures",
+        "zaichik.apps.watch": "the polling, which stays polite",
+        "zaichik.net.background": "its tasks end with the page, and leave exceptions as they are",
+        "zaichik.running_broker": "every scene of the stage has a broker of its own",
+        "zaichik.server.access.backoff": "failed logins are limited by the broker's token bucket",
+    },
+}

@@ -1,0 +1,101 @@
+"""Browsers that keep a connection and do nothing with it, at a real server."""
+
+import socket
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+import pytest
+
+from zaichik.apps.web import connection
+from zaichik.apps.web.app import Options
+from zaichik.apps.web.run import run
+from zaichik.client.endpoint import Endpoint
+
+pytestmark = pytest.mark.anyio
+BEGUN = b"GET /healthz HTTP/1.1\r\nHost: localhost:%d\r\n"
+HALF = (
+    b"POST /login HTTP/1.1\r\nHost: localhost:%d\r\nOrigin: http://localhost:%d\r\nX-Zaichik: 1\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+)
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"  # uvicorn's only one
+
+
+@asynccontextmanager
+async def served(seconds=60):
+    """Returns the port of a page without a broker, and what stops it; a test that takes longer than
+    that fails.
+    """
+    listener, stop = socket.create_server(("127.0.0.1", 0)), anyio.Event()
+    port = listener.getsockname()[1]
+    options = Options(endpoint=Endpoint("127.0.0.1", 1), port=port)
+    with anyio.fail_after(seconds):
+        async with anyio.create_task_group() as tasks:
+            ready = anyio.Event()
+
+            async def serve():
+                await run(listener, options, tls=None, allowed=[], stop=stop, ready=ready.set)
+
+            tasks.start_soon(serve)
+            await ready.wait()
+            yield port, stop
+            stop.set()
+
+
+async def received(stream):
+    """Returns what comes until the server closes the connection."""
+    data = b""
+    with suppress(anyio.BrokenResourceError):
+        async for chunk in stream:
+            data += chunk
+    return data
+
+
+@pytest.mark.parametrize("begin", [b"", BEGUN, HALF], ids=["nothing", "half a head", "half a body"])
+async def test_a_request_that_is_never_complete_loses_its_connection(begin, monkeypatch):
+    monkeypatch.setattr(connection, "REQUEST_S", 0.01)
+    async with served() as (port, _), await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(begin % ((port,) * begin.count(b"%d")))
+        assert b"200 OK" not in await received(stream)
+
+
+async def test_a_connection_that_has_had_an_answer_must_complete_its_next_request_in_time(
+    monkeypatch,
+):
+    async with served() as (port, _), await anyio.connect_tcp("127.0.0.1", port) as stream:
+        monkeypatch.setattr(connection, "REQUEST_S", 0.01)
+        await stream.send(BEGUN % port + b"\r\n" + b"GET")
+        assert b"200 OK" in await received(stream)
+
+
+async def test_an_answer_that_is_not_read_loses_its_connection(monkeypatch):
+    """Filling the sockets of both sides takes seconds, and on busy cores many."""
+    monkeypatch.setattr(connection, "STUCK_S", 0.01)
+    async with served() as (port, _), await anyio.connect_tcp("127.0.0.1", port) as stream:
+        with suppress(anyio.BrokenResourceError):  # the only way out
+            while True:
+                await stream.send(BEGUN.replace(b"healthz", b"static/page.css") % port + b"\r\n")
+
+
+async def test_when_all_places_are_taken_the_oldest_that_asks_nothing_makes_room(monkeypatch):
+    """Those that are being answered keep their places: here it is a stream, which is older than all
+    others.
+    """
+    monkeypatch.setattr(connection, "MOST_CONNECTIONS", 3)
+    async with served() as (port, stop), await anyio.connect_tcp("127.0.0.1", port) as page:
+        await page.send(BEGUN.replace(b"/healthz", b"/events?view=topics") % port + b"\r\n")
+        await page.receive()
+        idle = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(2)]
+        async with await anyio.connect_tcp("127.0.0.1", port) as newcomer:
+            await newcomer.send(BEGUN % port + b"Connection: close\r\n\r\n")
+            assert b"200 OK" in await received(newcomer)
+        assert await received(idle[0]) == b""
+        await idle[1].send(BEGUN % port + b"Connection: close\r\n\r\n")
+        assert b"200 OK" in await received(idle[1])
+        stop.set()
+        assert b"event: bye" in await received(page)
+        for stream in idle:
+            await stream.aclose()

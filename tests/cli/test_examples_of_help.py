@@ -1,0 +1,104 @@
+"""The examples of `--help`, typed in their order, show what their comments say."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.unmeasured  # each command has tests of its own
+
+BIN = os.path.dirname(sys.executable)  # noqa: PTH120 (not resolved: `zaichik` is beside the link)
+
+
+@pytest.fixture
+def connect(start):
+    """The environment in which commands find a broker as it comes: topics keep nothing unless told
+    to.
+    """
+    process = start("serve", "--port", "0", "--json", "--log-level", "error")
+    ready = json.loads(process.stdout.readline())
+    address = f"{ready['host']}:{ready['port']}"
+    return os.environ | {"ZAICHIK_CONNECT": address, "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+
+@pytest.fixture
+def typed(connect, tmp_path):
+    """Type a line; what it printed."""
+
+    def run(line):
+        pipe = {
+            "cwd": tmp_path,
+            "env": connect,
+            "text": True,
+            "capture_output": True,
+            "timeout": 60,
+        }
+        result = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, check=False, **pipe)
+        assert (result.returncode, "Traceback" in result.stderr) == (0, False), (
+            line,
+            result.stderr,
+        )
+        return result.stdout
+
+    return run
+
+
+def examples(zaichik, *words):
+    """The lines typed, without their comments."""
+    text = zaichik(*words, "--help").out.partition("\nexamples:\n")[2].partition("\n\n")[0]
+    return [re.sub(r"\s+# .*", "", line).strip() for line in text.splitlines()]
+
+
+def test_of_the_program(zaichik, start, connect, typed, monkeypatch):
+    serve, reader, publish, *rest, last_reader, more = examples(zaichik)
+    assert (serve, more) == ("zaichik serve", "zaichik publish --help")
+    process = start(*shlex.split(reader)[1:], env=connect)
+    monkeypatch.setenv("ZAICHIK_CONNECT", connect["ZAICHIK_CONNECT"])
+    while "waiting for" not in zaichik("describe", "greetings").out:
+        assert process.poll() is None
+    typed(publish)
+    assert process.stdout.readline() == "hello\n"
+    for line in rest:
+        typed(line)
+    assert typed(f"{last_reader} --count 1") == "two apples\n"
+    typed(more)
+
+
+def test_of_publish(zaichik, typed, tmp_path):
+    (tmp_path / "access.log").write_text("10.0.0.1 GET /\n")
+    (tmp_path / "orders.jsonl").write_text('{"customer": "alice"}\n')
+    lines = examples(zaichik, "publish")
+    reader = next(line for line in lines if line.startswith("zaichik subscribe"))
+    for line in lines:
+        if line != reader:
+            typed(line.replace("tail -f", "tail"))
+    assert typed(f"{reader} --count 4").splitlines() == [
+        "hello", "good morning", "how are you?", "--looks-like-an-option",
+    ]  # fmt: skip
+
+
+def test_of_subscribe(zaichik, typed):
+    create, publish, first, *others = examples(zaichik, "subscribe")
+    typed(create)
+    typed(publish)
+    assert typed(f"{first} --count 3").splitlines() == ["one", "two", "three"]
+    # That of a pattern needs a topic that matches.
+    typed("zaichik create orders.de --retention forever")
+    typed("zaichik publish orders.de four")
+    for line in others:
+        if "*" in line:
+            typed(f"{line} --count 1")
+        elif any(option in line for option in ("--until", "--count", "--forget")):
+            typed(line)
+        else:
+            typed(f"{line} --until 3")
+
+
+def test_of_watch(zaichik, typed):
+    typed("zaichik publish orders x")
+    for line in examples(zaichik, "watch"):
+        assert "orders" in typed(line)

@@ -1,0 +1,384 @@
+"""From an announcement to a topic that is read, and what is told of those that are not (PAT-2)."""
+
+from contextlib import AsyncExitStack
+
+import anyio
+import pytest
+from announcing import Announcing, record, refusing
+from brokers import GUARD, START_US, fake_client, messages, real_client, subscribed
+
+import zaichik
+from zaichik import DeletionsMissed, TopicGone, TopicMissed, TopicUnread
+from zaichik.client import transport as transport_module
+from zaichik.client.patterns import connections, follower
+from zaichik.learn.server import free_port
+from zaichik_protocol import DeletionsMissed as WireDeletionsMissed
+from zaichik_protocol import EndCode, ErrorCode, Start, Subscribe, SubscriptionEnded, Unsubscribe
+
+pytestmark = pytest.mark.anyio
+
+
+def asked(broker):
+    """What was asked for, except for `$topics`."""
+    return [frame for frame in broker.of(Subscribe) if frame.topic != "$topics"]
+
+
+async def has_asked(broker, count):
+    """The topics asked for, when there are so many."""
+    while len(asked(broker)) < count:
+        await anyio.lowlevel.checkpoint()
+    return [(frame.topic, frame.epoch) for frame in asked(broker)]
+
+
+# -- what is asked for ---------------------------------------------------------------------------
+
+
+async def test_a_topic_is_asked_for_with_its_epoch_and_a_later_one_from_offset_0():
+    topics = Announcing(record("t.1", 7), record("other", 8), record("t.2", 9, gone=True))
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", start="latest"),
+    ):
+        await topics.announce(broker, record("t.3", 11), record("$own", 12))
+        await has_asked(broker, 2)
+        wanted = [(frame.topic, frame.epoch, frame.start, frame.value) for frame in asked(broker)]
+        assert wanted == [("t.1", 7, Start.LATEST, 0), ("t.3", 11, Start.OFFSET, 0)]
+
+
+async def test_a_topic_that_went_before_it_was_asked_for_is_not_made_again():
+    """Otherwise it would be announced, and so on."""
+    topics = Announcing()
+    topics.topics = {"t.1": refusing(ErrorCode.EPOCH_CHANGED)}
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        await topics.announce(broker, record("t.1", 7), record("t.1", 7, gone=True))
+        assert await anext(pattern) == TopicMissed("t.1", 1)
+        topics.topics = {}
+        await topics.announce(broker, record("t.1", 9, 1, first=7))
+        assert await has_asked(broker, 2) == [("t.1", 7), ("t.1", 9)]
+
+
+async def test_topics_between_two_looks_are_told_by_their_number():
+    topics = Announcing(record("t.1", 7, 5, first=1))
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        await topics.announce(
+            broker,
+            record("t.1", 17, 9, first=1, gone=True),
+            record("t.2", 18, 2, first=1),
+            record("t.1", 19, 10, first=1),
+        )
+        told = [await anext(pattern) for _ in range(2)]
+        assert told == [TopicMissed("t.1", 4), TopicMissed("t.2", 2)]
+        assert await has_asked(broker, 3) == [("t.1", 7), ("t.2", 18), ("t.1", 19)]
+
+
+async def test_a_topic_that_is_made_again_is_read_besides_the_one_that_has_gone():
+    topics = Announcing(record("t.1", 7))
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        (old,) = asked(broker)
+        await broker.messages(0, b"old", subscription=old.id)
+        await topics.announce(broker, record("t.1", 9, 1, first=7))
+        await has_asked(broker, 2)
+        new = asked(broker)[1]
+        await broker.send(
+            SubscriptionEnded(old.id, EndCode.DELETED, 1, "deleted"),
+            messages(0, b"new", subscription=new.id),
+        )
+        assert (await anext(pattern)).payload == b"old"
+        assert {await anext(pattern), await anext(pattern)} == {
+            TopicGone("t.1", 7, 1),
+            zaichik.Message("t.1", 0, START_US / 1e6, None, b"new"),
+        }
+        assert pattern.topics == ("t.1",)
+
+
+# -- looking again -------------------------------------------------------------------------------
+
+
+async def test_records_that_went_are_told_once_and_make_it_look_again():
+    topics = Announcing(record("t.1", 7))
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        topics.records += [record("t.2", 8), record("t.1", 9, 1, first=7)]
+        await broker.send(WireDeletionsMissed(topics.following, 1))
+        assert await anext(pattern) == DeletionsMissed("$topics", 1)
+        assert await has_asked(broker, 3) == [("t.1", 7), ("t.2", 8), ("t.1", 9)]
+        assert [frame.start for frame in asked(broker)] == [Start.EARLIEST, *[Start.OFFSET] * 2]
+
+
+async def test_a_table_of_topics_that_is_made_anew_is_read_again():
+    """PAT-5: what is known already is not read twice."""
+    topics = Announcing(record("t.1", 7), record("t.2", 8))
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        await topics.end(broker)
+        topics.epoch = 20
+        topics.records = [record("t.1", 7), record("t.2", 19), record("t.3", 10)]
+        assert await anext(pattern) == DeletionsMissed("$topics", 3)
+        assert await has_asked(broker, 4) == [("t.1", 7), ("t.2", 8), ("t.2", 19), ("t.3", 10)]
+        await topics.announce(broker, record("t.4", 21))
+        assert (await has_asked(broker, 5))[-1] == ("t.4", 21)
+
+
+async def test_a_restart_is_the_end_of_all_topics_that_are_not_durable(monkeypatch, tmp_path):
+    monkeypatch.setattr(transport_module, "FIRST_PAUSE_SECONDS", 0.0)
+    clock = zaichik.ManualClock(START_US)
+    port = free_port()
+    with anyio.fail_after(GUARD):
+        async with AsyncExitStack() as stack:
+            async with zaichik.running_broker(port=port, clock=clock, data=tmp_path):
+                client = await stack.enter_async_context(zaichik.connect(port=port))
+                await client.create_topic("t.durable", durable=True)
+                made = await client.create_topic("t.memory")
+                pattern = await stack.enter_async_context(
+                    client.subscribe_pattern("t.*", events=True)
+                )
+                await client.publish("t.durable", b"0")
+                assert (await anext(pattern)).offset == 0
+            clock.advance(1)
+            async with zaichik.running_broker(port=port, clock=clock, data=tmp_path):
+                told = {await anext(pattern), await anext(pattern)}
+                assert told == {
+                    TopicGone("t.memory", made.epoch, 0),
+                    DeletionsMissed("$topics", 2),
+                }
+                await client.publish("t.durable", b"1")
+                assert (await anext(pattern)).offset == 1
+                await stack.aclose()
+
+
+async def test_a_program_that_does_not_read_holds_up_announcements(monkeypatch):
+    monkeypatch.setattr(follower, "MOST_UNTOLD", 3)
+    topics = Announcing()
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        missed = [record(f"t.{number}", 7, 1, first=5) for number in range(5)]
+        await topics.announce(broker, *missed)
+        assert await has_asked(broker, 3) == [("t.0", 7), ("t.1", 7), ("t.2", 7)]
+        await anyio.wait_all_tasks_blocked()
+        assert len(asked(broker)) == 3
+        told = [await anext(pattern) for _ in range(5)]
+        assert told == [TopicMissed(f"t.{number}", 1) for number in range(5)]
+        assert len(await has_asked(broker, 5)) == 5
+
+
+# -- what cannot be read -------------------------------------------------------------------------
+
+
+async def test_without_the_right_a_topic_is_told_and_read_again_from_where_it_was():
+    topics = Announcing(record("t.1", 7))
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        (first,) = asked(broker)
+        await broker.messages(0, b"0", b"1", subscription=first.id)
+        await broker.send(SubscriptionEnded(first.id, EndCode.FORBIDDEN, 2, "no more"))
+        assert [(await anext(pattern)).payload for _ in range(2)] == [b"0", b"1"]
+        unread = await anext(pattern)
+        assert unread == TopicUnread("t.1", "the subscription to t.1 was ended: no more")
+        await topics.end(broker)
+        topics.epoch = 20
+        assert await anext(pattern) == DeletionsMissed("$topics", 1)
+        await has_asked(broker, 2)
+        again = asked(broker)[1]
+        assert (again.epoch, again.start, again.value) == (7, Start.OFFSET, 2)
+
+
+async def test_a_topic_that_goes_unread_is_missed():
+    topics = Announcing(record("t.1", 7))
+    topics.topics = {"t.1": refusing(ErrorCode.FORBIDDEN)}
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        assert await anext(pattern) == TopicUnread("t.1", "not now")
+        await topics.announce(broker, record("t.1", 7, gone=True))
+        assert await anext(pattern) == TopicMissed("t.1", 1)
+
+
+async def test_one_for_which_there_is_no_memory_is_asked_for_when_another_leaves():
+    topics = Announcing(record("t.1", 7), record("t.2", 8))
+    topics.topics = {"t.2": refusing(ErrorCode.NO_MEMORY)}
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        assert await anext(pattern) == TopicUnread("t.2", "not now")
+        topics.topics = {}
+        await broker.send(SubscriptionEnded(asked(broker)[0].id, EndCode.DELETED, 0, "deleted"))
+        assert await anext(pattern) == TopicGone("t.1", 7, 0)
+        assert await has_asked(broker, 3) == [("t.1", 7), ("t.2", 8), ("t.2", 8)]
+
+
+async def test_while_it_looks_again_no_topic_takes_its_place(monkeypatch):
+    """A full connection has room for one subscription then, which is that of `$topics`."""
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 1)
+    topics = Announcing(record("t.1", 7), record("t.2", 8))
+    topics.topics = {"t.2": refusing(ErrorCode.TOO_MANY_SUBSCRIPTIONS)}
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        assert (await anext(pattern)).topic == "t.2"
+        topics.topics = {}
+        broker.answers[Subscribe] = lambda _: None
+        following = len(broker.of(Subscribe))
+        await topics.end(broker)
+        looking = await broker.has_received(Subscribe, following + 1)
+        await broker.send(SubscriptionEnded(asked(broker)[0].id, EndCode.DELETED, 0, "deleted"))
+        assert await anext(pattern) == TopicGone("t.1", 7, 0)
+        await client.ping()
+        assert len(asked(broker)) == 2
+        broker.answers[Subscribe] = topics.answer
+        await broker.send(topics.answer(looking))
+        assert (await has_asked(broker, 3))[-1] == ("t.2", 8)
+
+
+# -- more topics than a connection has -----------------------------------------------------------
+
+
+async def some(client, count):
+    for number in range(count):
+        await client.create_topic(f"t.{number}", retention_ttl="forever")
+        await client.publish(f"t.{number}", b"here")
+
+
+async def test_further_connections_read_what_one_cannot():
+    async with real_client(max_subscriptions=5) as client:
+        await some(client, 17)
+        async with client.subscribe_pattern("t.*") as pattern:
+            assert len(pattern.topics) == 17
+            read = {(await anext(pattern)).topic for _ in range(17)}
+            assert len(read) == 17
+            # One subscription is that of `$topics`.
+            assert len(await client.connections()) == 4
+            # The follower's place is kept, while it looks again as well.
+            await client.create_topic("t.new", retention_ttl="forever")
+            await client.publish("t.new", b"here")
+            assert (await anext(pattern)).topic == "t.new"
+        while len(await client.connections()) > 1:
+            pass
+
+
+async def test_what_no_connection_can_read_is_told_and_read_later(monkeypatch):
+    """PAT-4."""
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 2)
+    async with real_client(max_subscriptions=3) as client:
+        await some(client, 7)
+        async with client.subscribe_pattern("t.*", events=True) as pattern:
+            assert len(pattern.topics) == 5
+            first = [await anext(pattern) for _ in range(7)]
+            unread = {item.topic for item in first if isinstance(item, TopicUnread)}
+            assert unread == {f"t.{number}" for number in range(7)} - {*pattern.topics}
+            gone = pattern.topics[0]
+            await client.delete_topic(gone)
+            assert (await anext(pattern)).topic == gone
+            late = await anext(pattern)
+            assert late.topic in unread
+            assert late.offset == 0
+
+
+async def test_a_broker_that_takes_no_further_connection_is_told():
+    async with real_client(max_subscriptions=3, max_connections=1) as client:
+        await some(client, 3)
+        async with client.subscribe_pattern("t.*", events=True) as pattern:
+            told = [await anext(pattern) for _ in range(3)]
+            (unread,) = [item for item in told if isinstance(item, TopicUnread)]
+            assert "TOO_MANY_CONNECTIONS" in unread.reason
+
+
+async def test_a_topic_that_has_gone_gives_its_credit_back():
+    topics = Announcing()
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", credit=80) as pattern,
+    ):
+        for number in range(20):
+            await topics.announce(broker, record(f"t.{number}", 7))
+            await has_asked(broker, number + 1)
+            while pattern.topics != (f"t.{number}",):
+                await anyio.lowlevel.checkpoint()
+            frame = asked(broker)[-1]
+            await broker.send(SubscriptionEnded(frame.id, EndCode.DELETED, 0, "deleted"))
+            while pattern.topics:
+                await pattern.fetch(timeout=0)
+        assert {frame.credit for frame in asked(broker)} == {10}
+
+
+async def test_what_ends_it_is_raised_however_much_comes_of_other_topics():
+    topics = Announcing(record("t.1", 7), record("t.2", 8))
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", name="n") as pattern,
+    ):
+        first, second = asked(broker)
+        await broker.send(SubscriptionEnded(first.id, EndCode.TAKEN_OVER, 0, "taken over"))
+        failures = []
+        for number in range(3):
+            await broker.messages(number, b"more", subscription=second.id)
+            await client.ping()
+            try:
+                await anext(pattern)
+            except zaichik.TakenOver as failure:
+                failures.append(failure)
+        assert len(failures) == 2
+
+
+# -- how it ends ---------------------------------------------------------------------------------
+
+
+async def test_a_broker_without_topics_to_follow_says_so():
+    topics = Announcing()
+    answers = topics.answers | {Subscribe: refusing(ErrorCode.INVALID_FIELD, "topic")}
+    async with fake_client(answers) as (_, client):
+        with pytest.raises(zaichik.InvalidField, match="not now"):
+            async with client.subscribe_pattern("t.*"):
+                pass
+
+
+async def test_what_is_no_record_ends_it():
+    topics = Announcing((b"t.1", b"{}"))
+    async with fake_client(topics.answers) as (_, client):
+        with pytest.raises(zaichik.UnexpectedReply):
+            async with client.subscribe_pattern("t.*"):
+                pass
+
+
+async def test_a_topic_that_was_asked_for_is_left_as_well():
+    topics = Announcing()
+    topics.topics = {"t.1": lambda _: None}
+    async with fake_client(topics.answers) as (broker, client):
+        async with client.subscribe_pattern("t.*"):
+            await topics.announce(broker, record("t.1", 7))
+            await has_asked(broker, 1)
+            (frame,) = asked(broker)
+        await client.ping()
+        left = [frame.subscription for frame in broker.of(Unsubscribe)]
+        assert frame.id in left
+        # Its answer comes now, and is nobody's.
+        await broker.send(subscribed(frame))
+        await client.ping()
+
+
+async def test_a_subscriber_without_patterns_never_sees_other_topics():
+    async with real_client() as client:
+        await client.create_topic("orders.*", retention_ttl="forever")
+        async with client.subscribe("orders.*") as subscription:
+            await client.publish("orders.de", b"not for it")
+            await client.publish("orders.*", b"for it")
+            assert (await anext(subscription)).payload == b"for it"

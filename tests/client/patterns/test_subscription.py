@@ -1,0 +1,340 @@
+"""What a program that reads a pattern gets, settles, and is told (PAT-2)."""
+
+from datetime import UTC, datetime
+
+import anyio
+import pytest
+from brokers import START_US, real_broker, real_client
+from proxy import cutting_proxy
+
+import zaichik
+from zaichik import Lagged, Message, TopicGone
+
+pytestmark = pytest.mark.anyio
+
+
+async def make(client, *topics, count=1):
+    """Topics that keep their messages, with some."""
+    for topic in topics:
+        await client.create_topic(topic, retention_ttl="forever")
+        await client.publish_batch(topic, [(None, b"%d" % number) for number in range(count)])
+
+
+async def take(messages, count):
+    """The topic and the offset of so many messages."""
+    taken = [await anext(messages) for _ in range(count)]
+    return [(message.topic, message.offset) for message in taken]
+
+
+async def sent(client, topic, count):
+    """Wait until the broker has sent so many messages of a topic; they come before its reply."""
+    while [state["in_flight"] for state in await client.subscriptions(topic)] != [count]:
+        pass
+
+
+# -- which topics, and from where ----------------------------------------------------------------
+
+
+async def test_it_reads_what_is_there_and_what_comes():
+    async with real_client() as client:
+        await make(client, "orders.de", "orders.fr", "orders.de.old", "others", count=2)
+        async with client.subscribe_pattern("orders.*") as messages:
+            assert messages.pattern == "orders.*"
+            assert sorted(messages.topics) == ["orders.de", "orders.fr"]
+            assert sorted(await take(messages, 4)) == [
+                ("orders.de", 0), ("orders.de", 1), ("orders.fr", 0), ("orders.fr", 1),
+            ]  # fmt: skip
+            await client.publish("orders.it", b"first")
+            await client.publish("others", b"not this one")
+            await client.publish("orders.de", b"third")
+            assert sorted(await take(messages, 2)) == [("orders.de", 2), ("orders.it", 0)]
+            assert sorted(messages.topics) == ["orders.de", "orders.fr", "orders.it"]
+
+
+async def test_where_to_begin_is_for_topics_that_are_there():
+    async with real_client() as client:
+        await make(client, "t.1", count=3)
+        async with client.subscribe_pattern("t.*", start="latest") as messages:
+            await make(client, "t.2", count=2)
+            assert await take(messages, 2) == [("t.2", 0), ("t.2", 1)]
+            await client.publish("t.1", b"new")
+            assert await take(messages, 1) == [("t.1", 3)]
+
+
+async def test_it_may_begin_at_a_time():
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as client:
+        await make(client, "t.1", count=3)
+        broker.clock.advance(60)
+        await client.publish("t.1", b"late")
+        since = datetime.fromtimestamp(START_US / 1e6 + 30, UTC)
+        async with client.subscribe_pattern("t.*", start=since) as messages:
+            assert await take(messages, 1) == [("t.1", 3)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "start", "problem"),
+    [
+        ("t.*", 3, "an offset is of one topic"),
+        ("t.*", "newest", "a start must be"),
+        ("", "earliest", "at least one character"),
+        ("$journal/*", "earliest", "can match nothing"),
+    ],
+)
+async def test_what_means_nothing_is_refused(pattern, start, problem):
+    async with real_client() as client:
+        with pytest.raises(ValueError, match=problem):
+            async with client.subscribe_pattern(pattern, start=start):
+                pass
+
+
+async def test_a_value_that_the_broker_refuses_for_each_topic_ends_it():
+    async with real_client() as client:
+        await make(client, "t.1")
+        with pytest.raises(zaichik.InvalidField):
+            async with client.subscribe_pattern("t.*", name="x" * 201):
+                pass
+
+
+# -- credit and turns ----------------------------------------------------------------------------
+
+
+async def test_all_topics_together_have_one_credit():
+    async with real_client() as client:
+        await make(client, *(f"t.{number}" for number in range(10)), count=100)
+        async with client.subscribe_pattern("t.*", credit=100) as messages:
+            await client.ping()
+            states = await client.subscriptions()
+            of_topics = [state["credit"] for state in states if state["topic"] != "$topics"]
+            assert len(of_topics) == 10
+            assert sum(of_topics) <= 50
+            assert len(await take(messages, 1000)) == 1000
+
+
+async def test_a_busy_topic_delays_others_by_its_share():
+    async with real_client() as client:
+        await make(client, "busy", count=1000)
+        async with client.subscribe_pattern("*", credit=80) as messages:
+            assert await take(messages, 1) == [("busy", 0)]
+            await make(client, "quiet")
+            while "quiet" not in messages.topics:
+                await client.ping()
+            await sent(client, "quiet", 1)
+            taken = await take(messages, 20)
+            assert ("quiet", 0) in taken
+
+
+# -- settling ------------------------------------------------------------------------------------
+
+
+async def test_the_message_in_hand_is_not_settled_and_all_before_it_are():
+    """CMT-3."""
+    async with real_client() as client:
+        await make(client, "t.1", "t.2", count=5)
+        async with client.subscribe_pattern("t.*", name="n") as messages:
+            assert messages.name == "n"
+            assert await take(messages, 7) == [*each("t.1", 5), *each("t.2", 2)]
+        async with client.subscribe_pattern("t.*", name="n") as messages:
+            assert await take(messages, 4) == [("t.2", offset) for offset in (1, 2, 3, 4)]
+            assert messages.redelivered
+
+
+def each(topic, count):
+    return [(topic, offset) for offset in range(count)]
+
+
+async def test_a_topic_that_came_while_the_name_was_away_is_read_from_its_beginning():
+    async with real_client() as client:
+        await make(client, "t.1", count=2)
+        async with client.subscribe_pattern("t.*", name="n") as messages:
+            await take(messages, 2)
+            await messages.commit(Message("t.1", 1, 0.0, None, b""))
+        await make(client, "t.2", count=2)
+        async with client.subscribe_pattern("t.*", name="n") as messages:
+            assert await take(messages, 2) == each("t.2", 2)
+
+
+async def test_a_commit_settles_a_message_and_all_before_it_in_its_topic():
+    async with real_client() as client:
+        await make(client, "t.1", "t.2", count=3)
+        async with client.subscribe_pattern("t.*", name="n") as messages:
+            taken = [await anext(messages) for _ in range(6)]
+            await messages.commit(taken[4])
+            states = await client.subscriptions("t.2")
+            assert [state["committed"] for state in states] == [2]
+            await messages.commit(Message("gone", 7, 0.0, None, b""))
+
+
+async def test_regular_commits_follow_a_program_that_is_slow():
+    async with real_client() as client:
+        await make(client, "t.1", "t.2", count=3)
+        async with client.subscribe_pattern("t.*", credit=1000) as messages:
+            await take(messages, 5)
+            while await committed(client) != {"t.1": 3, "t.2": 1}:
+                pass
+
+
+async def committed(client):
+    states = await client.subscriptions()
+    return {state["topic"]: state["committed"] for state in states if state["topic"] != "$topics"}
+
+
+async def test_all_is_settled_when_the_loop_waits_for_more():
+    async with real_client() as client:
+        await make(client, "t.1", "t.2", count=3)
+        async with client.subscribe_pattern("t.*") as messages:
+            await take(messages, 6)
+            with anyio.move_on_after(0):
+                await anext(messages)
+            while await committed(client) != {"t.1": 3, "t.2": 3}:
+                pass
+
+
+# -- what it is told -----------------------------------------------------------------------------
+
+
+async def test_what_has_gone_is_told_after_what_came_of_it():
+    async with real_client() as client:
+        made = await client.create_topic("t.1", retention_ttl="forever")
+        await client.publish("t.1", b"last")
+        async with client.subscribe_pattern("t.*", events=True) as messages:
+            await sent(client, "t.1", 1)
+            await client.delete_topic("t.1")
+            assert (await anext(messages)).payload == b"last"
+            assert await anext(messages) == TopicGone("t.1", made.epoch, 1)
+            assert messages.topics == ()
+            await make(client, "t.1")
+            assert await take(messages, 1) == [("t.1", 0)]
+
+
+async def test_lag_names_its_topic_and_is_counted():
+    async with real_client() as client:
+        await client.create_topic("t.1", capacity=2, retention_ttl="forever")
+        async with client.subscribe_pattern("t.*", credit=8, events=True) as messages:
+            for number in range(4):
+                await client.publish_batch("t.1", [(None, b"%d" % number)] * 2)
+            await client.ping()
+            got = [await anext(messages)]
+            while sum(map(width, got)) < 8:
+                got.append(await anext(messages))
+            lagged = [item for item in got if isinstance(item, Lagged)]
+            assert lagged == [Lagged("t.1", lagged[0].start, lagged[0].end)]
+            assert messages.lagged == lagged[0].count > 0
+
+
+def width(item):
+    if isinstance(item, Lagged):
+        return item.count
+    return 1
+
+
+async def test_without_events_they_are_in_the_log_alone(caplog):
+    async with real_client() as client:
+        await make(client, "t.1")
+        async with client.subscribe_pattern("t.*") as messages:
+            await take(messages, 1)
+            await client.delete_topic("t.1")
+            await make(client, "t.2")
+            assert await take(messages, 1) == [("t.2", 0)]
+    assert "t.1: the topic is gone; it was read up to offset 1" in caplog.messages
+
+
+async def test_a_table_among_them_can_be_read_again():
+    async with real_client() as client:
+        await client.create_topic("t.1", table=True)
+        await client.publish("t.1", b"1", key="a")
+        await client.publish("t.1", b"2", key="b")
+        async with client.subscribe_pattern("t.*") as messages:
+            assert await take(messages, 1) == [("t.1", 0)]
+            await messages.start_over("t.1")
+            await messages.start_over("t.2")
+            assert await take(messages, 2) == each("t.1", 2)
+
+
+# -- how it ends ---------------------------------------------------------------------------------
+
+
+async def test_leaving_the_block_leaves_all_topics():
+    async with real_client() as client:
+        await make(client, "t.1", "t.2")
+        async with client.subscribe_pattern("t.*") as messages:
+            await take(messages, 1)
+        await client.ping()
+        assert await client.subscriptions() == []
+
+
+@pytest.mark.parametrize("is_reading", [False, True])
+async def test_it_can_be_cancelled_at_any_time(is_reading):
+    async with real_client() as client:
+        await make(client, "t.1")
+        with anyio.CancelScope() as scope:
+            if not is_reading:
+                scope.cancel()
+            async with client.subscribe_pattern("t.*") as messages:
+                async for _ in messages:
+                    scope.cancel()
+        assert scope.cancelled_caught
+        await client.ping()
+        assert await client.subscriptions() == []
+
+
+async def test_a_wait_that_is_cancelled_loses_nothing():
+    async with real_client() as client, client.subscribe_pattern("t.*") as messages:
+        for number in range(3):
+            with anyio.move_on_after(0):
+                await anext(messages)
+            await make(client, f"t.{number}")
+        assert sorted(await take(messages, 3)) == [("t.0", 0), ("t.1", 0), ("t.2", 0)]
+
+
+async def test_an_exception_of_the_block_is_raised_as_it_is():
+    async with real_client() as client:
+        with pytest.raises(KeyError, match="own"):
+            async with client.subscribe_pattern("t.*"):
+                raise KeyError("own")
+
+
+async def test_another_reader_of_its_name_ends_it():
+    async with real_client() as client:
+        await make(client, "t.1")
+        async with (
+            client.subscribe_pattern("t.*", name="n") as first,
+            client.subscribe_pattern("t.*", name="n") as second,
+        ):
+            await take(first, 1)
+            with pytest.raises(zaichik.TakenOver):
+                await anext(first)
+            with pytest.raises(zaichik.TakenOver):
+                await anext(first)
+            assert await take(second, 1) == [("t.1", 0)]
+
+
+async def test_a_connection_that_is_lost_for_good_ends_it_after_all_that_came():
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
+        await make(other, "t.1", "t.2", count=2)
+        async with (
+            cutting_proxy(broker.port, []) as proxy,
+            zaichik.connect(port=proxy.port, reconnect=0) as client,
+            client.subscribe_pattern("t.*") as messages,
+        ):
+            await sent(client, "t.1", 2)
+            await sent(client, "t.2", 2)
+            proxy.cut()
+            assert len(await take(messages, 4)) == 4
+            with pytest.raises(zaichik.ConnectionLost):
+                await anext(messages)
+
+
+async def test_a_connection_that_is_replaced_goes_unnoticed():
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as other:
+        await make(other, "t.1", "t.2", count=2)
+        async with (
+            cutting_proxy(broker.port, []) as proxy,
+            zaichik.connect(port=proxy.port) as client,
+            client.subscribe_pattern("t.*", events=True) as messages,
+        ):
+            assert len(await take(messages, 3)) == 3
+            proxy.cut()
+            await make(other, "t.3")
+            await other.publish("t.1", b"more")
+            rest = await take(messages, 3)
+            assert sorted(rest) == [("t.1", 2), ("t.2", 1), ("t.3", 0)]

@@ -1,0 +1,24 @@
+"""Everything that is a client of the broker.
+
+An app is a folder, or a file. It imports what any program of yours could: `zaichik`, the modules of
+`zaichik.client`, and `zaichik_protocol`. It may also import `zaichik.base`, which is for everybody.
+What an app needs beyond that is here, with the reason:
+
+| app | imports | because |
+| --- | --- | --- |
+| `audit`, `demo`, `views` | nothing | |
+| `watch` | `apps.views` | what was polled is shown safely, and with what it lacks |
+| `recording` | nothing | |
+| `statistics` | `apps.recording` | recordings are one of its sources |
+| `spark` | `apps.recording`, `apps.statistics` | the same columns, and the same numbers |
+| `spark` | `net.tls_settings` | to name the option of a certificate that cannot be used |
+| `web` | `apps.views`, `apps.watch` | the pictures, and the polling that stays polite |
+| `web` | `net.background` | tasks that end with a block and leave its exceptions as they are |
+| `web` | `server.access` | failed logins are limited by the same token bucket as the broker's |
+| `web` | `zaichik.running_broker` | every scene of the stage has a broker of its own |
+| `legacy` | `net` | a gateway is a server as well: it listens, and reads its clients' sockets |
+| `flight` | `core`, `storage` | it records a broker from inside, and is no client |
+
+Apps import each other in one direction only. A test compares the imports with the same table in
+`tests/app_imports.py`.
+"""

@@ -1,0 +1,1 @@
+"""What the demo and the examples publish: real departures."""

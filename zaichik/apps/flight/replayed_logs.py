@@ -1,0 +1,195 @@
+"""The stand-in for the disk of a broker that is replayed.
+
+It gives the answers, and makes the calls, of a recording.
+"""
+
+# Not compiled: it reads recordings, which nothing waits for.
+
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any
+
+from zaichik.apps.flight.answers import Answers, Callbacks, Different
+from zaichik.apps.flight.format import ENTRY, FlightKind, refusal
+from zaichik.core.durable import Durable
+from zaichik.core.retained import Wake
+from zaichik.core.ring import Entry
+from zaichik.storage.recovery import Recovered, new_state
+from zaichik.storage.segment import TopicHeader
+from zaichik.storage.state import read_checkpoint
+from zaichik_protocol import Batch
+
+# Of a log that nobody has asked yet; a replay is asked by `--explain` what the recorded broker may
+# never have been.
+UNKNOWN = {"head": 0, "end": 0, "size": 0, "damage": "", "expired_until": 0, "size_from": 0}
+
+
+class _Replayed:
+    """What the core asks, and what was answered last; see `_Recorded`."""
+
+    def __init__(self, answers: Answers, number: int, last: dict[str, Any]) -> None:
+        self._answers = answers
+        self._number = number
+        self._last = last
+
+    def value(self, name: str) -> Any:
+        """Returns a value as it was then."""
+        return self._answers.value(self._number, name, self._last)
+
+
+def _value(name: str) -> Any:
+    return property(lambda log: log.value(name))
+
+
+def _nothing(*_: object) -> None:
+    """Does nothing: the recording has the outcome of what a log is to do."""
+
+
+class ReplayedLog(_Replayed):
+    """A log of which only answers are known; see `Log`, and `RecordedLog`."""
+
+    owner: Durable
+    head = _value("head")
+    end = _value("end")
+    size = _value("size")
+    damage = _value("damage")
+
+    def __init__(self, answers: Answers, number: int, last: dict[str, Any]) -> None:
+        super().__init__(answers, number, last)
+        self.write = _nothing
+        self.drop_below = _nothing
+        self.save = _nothing
+        self._asked = Callbacks()
+        self._found: dict[Wake, Entry] = {}  # what was found for each last
+
+    def entry(self, offset: int, wake: Wake) -> Entry | None:
+        """See `Log`."""
+        record = self._answers.take(self._number, FlightKind.ENTRY, FlightKind.DAMAGED)
+        if record.kind is FlightKind.DAMAGED:
+            raise refusal(*record.values)
+        if not record.payload:
+            self._asked.add(wake)
+            return None
+        base, count = ENTRY.unpack_from(record.payload)
+        if count:
+            batch = Batch(record.payload[ENTRY.size :], count)
+            self._found[wake] = Entry(base, record.now_us, batch)
+        return self._found[wake]
+
+    def is_reading(self, wake: Wake) -> bool:
+        """See `Log`."""
+        return wake in self._asked
+
+    def release(self, wake: Wake) -> None:
+        """See `Log`."""
+        self._asked.pop(wake, None)
+        self._found.pop(wake, None)
+
+    def first_since(self, time_us: int, found: Callable[[int | None], None]) -> None:
+        """See `Log`."""
+        self._asked.add(found)
+
+    def expired_until(self, time_us: int) -> int:
+        """See `Log`."""
+        return int(self.value("expired_until"))
+
+    def size_from(self, offset: int) -> int:
+        """See `Log`."""
+        return int(self.value("size_from"))
+
+    def delete(self, gone: Callable[[], None]) -> None:
+        """See `Log`."""
+        self._asked.add(gone)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Make the call that the log made to the core."""
+        match name:
+            case "synced":
+                count, self._last["size"] = arguments
+                self.owner.on_synced(count)
+            case "refused":
+                self.owner.on_refused(refusal(*arguments))
+            case "head_moved":
+                self.owner.on_head_moved(*arguments)
+            case "answer":
+                number, *answers = arguments
+                self._asked.take(number)(*answers)
+            case _:
+                raise Different("there is no such call of a log")
+
+
+class ReplayedLogs(_Replayed):
+    """The logs of all durable topics; see `Logs`.
+
+    Args:
+        answers: the recording.
+
+    Attributes:
+        used: see `Logs`.
+        recovered: see `Store`.
+        logs: all logs, by their numbers.
+        jumps, ahead_us: see `Store`.
+    """
+
+    used = _value("used")
+
+    def __init__(self, answers: Answers) -> None:
+        super().__init__(answers, 0, {"used": 0})
+        self.recovered: list[tuple[TopicHeader, Recovered, ReplayedLog]] = []
+        self.logs: dict[int, ReplayedLog] = {}
+        self.jumps: list[tuple[int, int]] = []
+        self.ahead_us = 0
+
+    def _opened(self, **last: int) -> ReplayedLog:
+        number = len(self.logs) + 1
+        log = ReplayedLog(self._answers, number, UNKNOWN | last)
+        self.logs[number] = log
+        return log
+
+    def call(self, number: int, name: str, *arguments: Any) -> None:
+        """See `ReplayedLog.call`."""
+        if number not in self.logs:
+            raise Different("there is no such log")
+        self.logs[number].call(name, *arguments)
+
+    def recover(
+        self,
+        name: str,
+        head: int,
+        end: int,
+        epoch: int,
+        settings: dict[str, int],
+        lost: list[Any],
+        state: str,
+    ) -> None:
+        """Find what a start has found; see `RecordedLog.begin`."""
+        ranges = tuple((begin, after) for begin, after in lost)
+        topic = TopicHeader(name, epoch, settings, ranges)
+        found = Recovered(topic, new_state(topic))
+        known = read_checkpoint(b64decode(state))
+        if known is None:
+            raise ValueError("the state of a topic is damaged")
+        found.state.restore(*known)
+        log = self._opened(head=int(head), end=int(end))
+        self.recovered.append((topic, found, log))
+
+    def know_clock(self, jumps: list[Any], ahead_us: int) -> None:
+        """Know what a start has found out about the machine's clock."""
+        self.jumps = [(int(at_us), int(by_us)) for at_us, by_us in jumps]
+        self.ahead_us = int(ahead_us)
+        for _, found, _ in self.recovered:
+            found.state.jumps = self.jumps
+
+    def sync_p99_us(self) -> int | None:
+        """See `Logs`."""
+        found: int | None = self.value("sync_p99_us")
+        return found
+
+    def check(self, name: str) -> None:
+        """See `Logs`."""
+        if refused := self.value("check"):
+            raise refusal(*refused)
+
+    def create(self, name: str, epoch: int, settings: dict[str, int]) -> ReplayedLog:
+        """See `Logs`."""
+        return self._opened()

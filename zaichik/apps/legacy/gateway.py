@@ -1,0 +1,78 @@
+"""The gateway's listener: each connection gets a session, and all share one client."""
+
+import logging
+
+import anyio
+
+from zaichik import Client
+from zaichik.apps.legacy.session import Session
+from zaichik.net.listener import Listener
+from zaichik.net.socket_stream import SocketStream
+
+logger = logging.getLogger("zaichik.legacy.gateway")
+
+# and no other: the protocol has no login, so every connection acts as the gateway's user
+HOST = "127.0.0.1"
+# each may hold an incomplete frame, a message being sent, and one for each of its subscriptions
+MAX_CONNECTIONS = 64
+PING_SECONDS = 1.0
+
+
+class Gateway:
+    """The original's server, with our broker behind it.
+
+    Args:
+        client: the broker's client, which acts for all.
+        listener: accepts connections; closed when `run` returns.
+        quick_ack: see `Session`.
+
+    Attributes:
+        host, port: where it listens.
+    """
+
+    def __init__(self, client: Client, listener: Listener, *, quick_ack: bool = True) -> None:
+        self.host, self.port = listener.host, listener.port
+        self._client = client
+        self._listener = listener
+        self._quick_ack = quick_ack
+        self._connections = 0
+
+    @classmethod
+    async def listening(cls, client: Client, port: int, *, quick_ack: bool = True) -> "Gateway":
+        """Returns a gateway at a port of this machine, which no other reaches; 0 takes a free one.
+
+        Raises:
+            OSError: the port is not available.
+        """
+        return cls(client, await Listener.open(HOST, port), quick_ack=quick_ack)
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            ExceptionGroup: of one `ConnectionLost`: the broker is gone for good.
+        """
+        async with self._listener, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._listener.serve, self._serve_one, tasks)
+            while True:  # a lost broker is noticed even while no one is connected
+                await self._client.ping()
+                await anyio.sleep(PING_SECONDS)
+
+    async def _serve_one(self, stream: SocketStream, peer: str) -> None:
+        """Serve one connection. An exception ends that connection only."""
+        if self._connections >= MAX_CONNECTIONS:
+            logger.warning(
+                "%s turned away: there are %d connections, which is the limit",
+                peer,
+                self._connections,
+            )
+            return await stream.aclose()
+        self._connections += 1
+        logger.info("%s connected", peer)
+        try:
+            reason = await Session(stream, peer, self._client, quick_ack=self._quick_ack).run()
+            logger.info("%s disconnected: %s", peer, reason)
+        except Exception:
+            logger.exception("%s: a bug ended this connection", peer)
+        finally:
+            self._connections -= 1

@@ -1,0 +1,273 @@
+"""`spark.readStream.format("zaichik")`: a topic as a table that grows.
+
+The query's position is in Spark's checkpoint: for each topic its epoch and the next offset. The
+broker keeps nothing for it, unless it has a name; see `holding`. So a query that was killed
+continues exactly where its last finished micro-batch ended, and Spark repeats a micro-batch that
+was not finished with the very same offsets.
+
+The driver asks the broker for the topics' ends all the time, some sixty times a second when nothing
+happens, so it keeps one connection. What a micro-batch reads is then read like any table; see
+`reading`.
+
+Three things end a stream with an error: the topic has another epoch (the broker was restarted, or
+the topic was created again, and what the checkpoint counts is no more); the topic ends before what
+the checkpoint counts (an older copy of a durable topic was restored); and messages were gone before
+they could be read. With `onLag=skip` the stream goes on without those. Their exact number is in the
+query's progress: the distance of a micro-batch's offsets less its rows.
+
+The position of a stream with a name follows what Spark has finished. Spark says so in two ways. It
+asks for the end of the next micro-batch, beginning with the end of the last one, which is in the
+checkpoint by then; and it calls `commit`, but only when there is something for another micro-batch.
+That is too late for a full topic: nothing can be published to it before the position has moved.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from zaichik import ConnectionLost, blocking
+from zaichik.apps.spark.columns import check
+from zaichik.apps.spark.errors import BadOption, without_traceback
+from zaichik.apps.spark.holding import Positions
+from zaichik.apps.spark.options import Options
+from zaichik.apps.spark.reading import (
+    CannotRead,
+    Range,
+    other_epoch,
+    position,
+    read_range,
+    state_of,
+    tasks,
+    whole,
+)
+
+Offset = dict[str, dict[str, int]]  # topic: epoch and next
+Result = TypeVar("Result")
+
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics continuously."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        check(schema)
+        if set(options.ends.values()) != {"latest"}:
+            raise BadOption(
+                "a stream has no end; leave the option out, or read a table: spark.read"
+            )
+        self.options = options
+        self.schema = schema
+        self._connected: Any = None  # the context manager of the client, once there is one
+        self._client: blocking.Client | None = None
+        self._positions: Positions | None = None  # over that connection, if the stream has a name
+        self._initial: Offset | None = None
+        self._last: Offset | None = None  # where AvailableNow stops
+        self._added: Offset = {}  # where topics begin that the checkpoint does not know
+        self._waits_since: float | None = None  # when the first message came that waits for others
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For the workers: everything but the connection."""
+        return self.__dict__ | {"_connected": None, "_client": None, "_positions": None}
+
+    @without_traceback()
+    def initialOffset(self) -> Offset:  # noqa: N802 (Spark's)
+        """Where a query begins that has no checkpoint.
+
+        Asked twice, so it is remembered: `latest` moves.
+        """
+        if self._initial is None:
+            initial = {}
+            for topic, state in self._states(self.options.epochs).items():
+                start = position(self._connection(), state, self.options.starts[topic])
+                initial[topic] = {"epoch": state["epoch"], "next": start}
+            self._initial = initial
+            self._hold(initial)
+        return self._initial
+
+    @without_traceback()
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 (Spark's)
+        """Where the next micro-batch ends.
+
+        Raises:
+            CannotRead: the checkpoint is of other topics, or of more than they have.
+        """
+        if gone := sorted(start.keys() - set(self.options.topics)):
+            raise CannotRead(
+                f"the checkpoint is of {', '.join(gone)}, too, which the query does not read any "
+                "more: add it, or give "
+                "the query a checkpointLocation of its own"
+            )
+        known = self._with_added(start)
+        ends = self._last or self._ends(known)
+        for topic, place in known.items():
+            _check_follows(topic, place, ends[topic])
+        self._hold(known)
+        if self._last is None and self._is_too_few(known, ends):
+            return start
+        return _shared(known, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
+
+    def _with_added(self, start: Offset) -> Offset:
+        """Returns a checkpoint's offsets, and the beginnings of topics added to the query since."""
+        new = set(self.options.topics) - start.keys() - self._added.keys()
+        # Asked once: where a topic begins moves.
+        for topic, state in self._states(dict.fromkeys(new)).items():
+            self._added[topic] = {
+                "epoch": state["epoch"],
+                "next": position(self._connection(), state, "earliest"),
+            }
+        return self._added | start
+
+    def _is_too_few(self, start: Offset, ends: Offset) -> bool:
+        """Returns whether to wait for more: at most `maxTriggerDelay` after the first message."""
+        count = sum(ends[topic]["next"] - start[topic]["next"] for topic in ends)
+        if count == 0 or count >= self.options.min_messages:
+            self._waits_since = None
+            return False
+        now = time.monotonic()
+        self._waits_since = self._waits_since or now
+        if now - self._waits_since < self.options.max_delay:
+            return True
+        self._waits_since = None
+        return False
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's)
+        """`maxMessagesPerTrigger`."""
+        most = self.options.max_messages
+        return super().getDefaultReadLimit() if most is None else ReadMaxRows(most)
+
+    @without_traceback()
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's)
+        """Note where the topics end now: this run reads nothing beyond that."""
+        self._last = self._ends({topic: {} for topic in self.options.topics})
+
+    @without_traceback()
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802 (Spark's)
+        """The topics' ends, for the query's progress."""
+        return self._ends({topic: {} for topic in self.options.topics})
+
+    @without_traceback()
+    def partitions(self, start: Offset, end: Offset) -> list[Range]:
+        """The ranges of a micro-batch."""
+        states = self._states({topic: place["epoch"] for topic, place in end.items()})
+        for topic in start.keys() & end.keys():
+            _check_follows(topic, start[topic], end[topic])
+        # No run may have asked for the end of this micro-batch: an earlier one did not finish it.
+        self._hold(start)
+        wholes = []
+        for topic, state in states.items():
+            first = (
+                start[topic]["next"]
+                if topic in start
+                else position(self._connection(), state, "earliest")
+            )
+            _check_end(topic, end[topic]["next"], state["next_offset"])
+            wholes.append(whole(state, first, end[topic]["next"], self.options.on_lag))
+        return tasks(wholes, self.options.partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The messages of a range."""
+        assert isinstance(partition, Range)  # noqa: S101 (it is one of those above)
+        return read_range(partition, self.options, self.schema)
+
+    @without_traceback()
+    def commit(self, end: Offset) -> None:
+        """Note that Spark has finished everything below that.
+
+        After a restart, it may say so again.
+        """
+        self._hold(end)
+
+    def stop(self) -> None:
+        """The query has ended."""
+        if self._positions is not None:
+            self._positions.close()
+            self._positions = None
+        if self._connected is not None:
+            self._connected.__exit__(None, None, None)
+            self._connected = self._client = None
+
+    # -- the connection of the driver ------------------------------------------------------------
+
+    def _ends(self, start: Mapping[str, Mapping[str, int]]) -> Offset:
+        """The topics' ends; they must be the topics of `start` still."""
+        epochs = {topic: place.get("epoch") for topic, place in start.items()}
+        return {
+            topic: {"epoch": state["epoch"], "next": state["next_offset"]}
+            for topic, state in self._states(epochs).items()
+        }
+
+    def _states(self, epochs: Mapping[str, int | None]) -> dict[str, Mapping[str, Any]]:
+        """Returns what the broker says about the topics now.
+
+        A connection that was lost meanwhile is replaced.
+        """
+        return self._again(
+            lambda: {
+                topic: state_of(self._connection(), topic, epoch) for topic, epoch in epochs.items()
+            }
+        )
+
+    def _hold(self, places: Offset) -> None:
+        """Move the stream's positions there, if it has a name."""
+        if self.options.name:
+            self._again(partial(self._move, places))
+
+    def _move(self, places: Offset) -> None:
+        client = self._connection()
+        self._positions = self._positions or Positions(client, self.options.name)
+        for topic, place in places.items():
+            self._positions.move(topic, place["epoch"], place["next"])
+
+    def _again(self, function: Callable[[], Result]) -> Result:
+        """Calls that, over a new connection if the last one was lost for good."""
+        try:
+            return function()
+        except ConnectionLost:
+            self.stop()
+            return function()
+
+    def _connection(self) -> blocking.Client:
+        if self._client is None:
+            self._connected = self.options.connect()
+            self._client = self._connected.__enter__()
+        return self._client
+
+
+def _check_follows(topic: str, known: Mapping[str, int], end: Mapping[str, int]) -> None:
+    """Refuse to go on in another topic of that name, or where the topic has shrunk."""
+    # With AvailableNow, the end was noted before anybody knew the checkpoint.
+    if known["epoch"] != end["epoch"]:
+        event = "The broker was restarted, or the topic was deleted and created again"
+        raise other_epoch(topic, known["epoch"], end["epoch"], event)
+    _check_end(topic, known["next"], end["next"])
+
+
+def _check_end(topic: str, known: int, end: int) -> None:
+    """Refuse to go on from an offset that a topic lacks: later, another message would have it."""
+    if known > end:
+        raise CannotRead(
+            f"{topic} ends before offset {end}, and was read up to {known} before: an older copy "
+            "of it was restored. "
+            "Begin with a new checkpoint, and mind the sink, which has messages that the topic has "
+            "no more"
+        )
+
+
+def _shared(start: Offset, ends: Offset, most: int) -> Offset:
+    """Returns how far this many messages reach.
+
+    Topics get equal shares; what one cannot use goes to the others.
+    """
+    nearer = dict(ends)
+    waiting = sorted(ends, key=lambda topic: ends[topic]["next"] - start[topic]["next"])
+    for number, topic in enumerate(waiting):
+        ahead = ends[topic]["next"] - start[topic]["next"]
+        taken = min(ahead, -(-most // (len(waiting) - number)))
+        nearer[topic] = ends[topic] | {"next": start[topic]["next"] + taken}
+        most -= taken
+    return nearer

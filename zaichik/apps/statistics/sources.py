@@ -1,0 +1,286 @@
+"""Where statistics get their events from: a recording, or a topic at a broker.
+
+A topic's journal is read if it has one.
+
+Sources are checked before anything is read, so a missing one is reported at once.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from zaichik import Endpoint, ZaichikError, blocking
+from zaichik.apps.recording.columns import COLUMNS
+from zaichik.apps.recording.folders import JOURNAL_PREFIX, topic_of
+from zaichik.apps.recording.merging import uncovered
+from zaichik.apps.recording.parts import SCHEMA as MESSAGES
+from zaichik.apps.recording.parts import SETTINGS_KEY, Part, rows_at_once
+from zaichik.apps.statistics.events import events, of_journal, of_messages
+from zaichik.base.json_text import NotJson, parsed_object
+from zaichik.client.inbox import check_end
+from zaichik_protocol import Messages
+
+Settings = Mapping[str, int]
+
+
+class NothingToRead(ZaichikError):
+    """There is no recording, or it is damaged; or there is no topic of that name."""
+
+
+class CountedTwice(ZaichikError):
+    """A topic is named twice, so that each of its messages would count twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTopic:
+    """A topic of a recording.
+
+    Attributes:
+        name: the topic's, also if its journal is read.
+        place: the recording's folder.
+        is_journaled: whether the journal is read.
+        files: in the order of their messages.
+        rows: messages in the files.
+        settings: of each epoch that was recorded, the topic's by name; None if the recording does
+            not say.
+        ends: of each epoch, the position after its last one.
+        left_out: messages of epochs that were recorded without their journal, while others have
+            one.
+    """
+
+    name: str
+    place: Path
+    is_journaled: bool
+    files: Sequence[Path]
+    rows: int
+    settings: Mapping[int, Settings | None]
+    ends: Mapping[int, int]
+    left_out: int = 0
+
+    counters = None  # of the topic at its broker: a recording has none
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The events, in the order of positions.
+
+        Raises:
+            NothingToRead: a file is damaged.
+            NoJournal: the topic is named like a journal, and is not one.
+        """
+        convert = of_journal if self.is_journaled else of_messages
+        for file in self.files:
+            with _damage_of(file), pq.ParquetFile(file) as source:
+                for batch in source.iter_batches(
+                    rows_at_once(source.metadata), columns=MESSAGES.names
+                ):
+                    yield events(convert(batch), Part.of(file).epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTopic:
+    """A topic that a broker holds.
+
+    Attributes:
+        name, is_journaled, settings, ends, left_out: as in `RecordedTopic`.
+        broker: the broker that has it, for people.
+        counters: what `describe` says of the topic.
+        read: what `describe` says of what is read, the topic itself or its journal.
+    """
+
+    name: str
+    is_journaled: bool
+    broker: Endpoint
+    counters: Mapping[str, Any]
+    read: Mapping[str, Any]
+
+    left_out = 0
+
+    @property
+    def place(self) -> str:
+        """The broker, for people."""
+        return str(self.broker)
+
+    @property
+    def settings(self) -> Mapping[int, Settings | None]:
+        """See above."""
+        return {self.read["epoch"]: self.counters["settings"]}
+
+    @property
+    def ends(self) -> Mapping[int, int]:
+        """See above."""
+        return {self.read["epoch"]: self.read["next_offset"]}
+
+    @property
+    def rows(self) -> int:
+        """About how many events there are."""
+        return int(self.read["resident"])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yields the events that were there when the topic was described, but for those now gone.
+
+        Raises:
+            ConnectionLost: the broker has gone.
+            EpochChanged: the topic is another one by now.
+            TopicShrunk: the topic ends earlier than it did.
+        """
+        convert = of_journal if self.is_journaled else of_messages
+        name, epoch, end = self.read["name"], self.read["epoch"], self.read["next_offset"]
+        with (
+            _connected(self.broker) as client,
+            client.subscribe(name, start="earliest", until=end, epoch=epoch) as subscription,
+        ):
+            check_end(name, subscription.live, end)
+            while not subscription.ended:
+                frames = [item for item in subscription.fetch() if isinstance(item, Messages)]
+                if frames:
+                    columns = [COLUMNS[column](frames) for column in MESSAGES.names]
+                    yield events(
+                        convert(pa.RecordBatch.from_arrays(columns, schema=MESSAGES)), epoch
+                    )
+
+
+Topic = RecordedTopic | HeldTopic
+
+
+def recorded(folder: Path) -> list[RecordedTopic]:
+    """The topics of a recording, in the order of their names.
+
+    Raises:
+        NothingToRead: the folder has no files, or one that is damaged.
+    """
+    files: dict[str, list[Path]] = {}
+    metadata: dict[Path, pq.FileMetaData] = {}
+    for file in sorted(folder.glob("topic=*/day=*/[!.]*.parquet")):
+        # Its last bytes only: that is quick, and finds most damage.
+        with _damage_of(file):
+            metadata[file] = pq.read_metadata(file)
+            files.setdefault(topic_of(file), []).append(file)
+    if not files:
+        raise NothingToRead(
+            f"{folder} is not a recording: there are no files topic=…/day=…/….parquet in it"
+        )
+    found = []
+    for read, all_files in sorted(files.items()):
+        # A topic that was recorded together with its journal is read from the journal alone.
+        if JOURNAL_PREFIX + read in files:
+            continue
+        name = read.removeprefix(JOURNAL_PREFIX)
+        of_topic = uncovered(all_files)
+        # The last file of each.
+        epochs = {Part.of(file).epoch: file for file in of_topic}
+        beside = []
+        if read != name:
+            beside = [file for file in files.get(name, []) if Part.of(file).epoch not in epochs]
+        rows = sum(metadata[file].num_rows for file in of_topic)
+        left_out = sum(metadata[file].num_rows for file in uncovered(beside))
+        settings = {}
+        ends = {}
+        for epoch, file in epochs.items():
+            settings[epoch] = _settings(metadata[file])
+            ends[epoch] = Part.of(file).end
+        topic = RecordedTopic(
+            name,
+            folder,
+            read != name,
+            of_topic,
+            rows=rows,
+            settings=settings,
+            ends=ends,
+            left_out=left_out,
+        )
+        found.append(topic)
+    return found
+
+
+def _settings(metadata: pq.FileMetaData) -> Settings | None:
+    text = (metadata.metadata or {}).get(SETTINGS_KEY)
+    if text is None:
+        return None
+    try:
+        settings = parsed_object(text)
+    except NotJson:
+        return None
+    if not all(isinstance(value, int) for value in settings.values()):
+        return None
+    return settings
+
+
+def held(broker: Endpoint, topics: Iterable[str]) -> list[HeldTopic]:
+    """Topics that a broker has. A topic may also go by the name of its journal.
+
+    Raises:
+        ConnectFailed: there is no broker.
+        NothingToRead: it has no such topic.
+    """
+    found = []
+    with _connected(broker) as client:
+        for asked in topics:
+            name = asked.removeprefix(JOURNAL_PREFIX)
+            # The journal first: what comes in between is in the topic's counters, and is not taken
+            # for lost.
+            journal, topic = client.topic(JOURNAL_PREFIX + name), client.topic(name)
+            if topic is None:
+                raise NothingToRead(
+                    f"there is no topic {asked!r} at {broker}, and no folder of that name"
+                )
+            found.append(HeldTopic(name, journal is not None, broker, topic, journal or topic))
+    return found
+
+
+def _connected(broker: Endpoint) -> AbstractContextManager[blocking.Client]:
+    """A client that does not reconnect: what is counted is what the broker held a moment ago."""
+    return blocking.connect(broker, name="zaichik stats", reconnect=0)
+
+
+def check_distinct(topics: Sequence[Topic]) -> None:
+    """Refuse to count messages twice.
+
+    Raises:
+        CountedTwice: a topic is named twice.
+    """
+    counts = Counter(topic.name for topic in topics)
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
+        places = [str(topic.place) for topic in topics if topic.name == twice]
+        where = f"at {places[0]}, and named twice"
+        if len(set(places)) > 1:
+            where = f"in {' and in '.join(places)}"
+        raise CountedTwice(f"{twice} is {where}: its messages would count twice, so name it once")
+
+
+def check_all(topic: Topic) -> None:
+    """Read all of a recorded topic to find out why Spark could not: Spark does not name the file.
+
+    Raises:
+        NothingToRead: a file is damaged.
+    """
+    if isinstance(topic, RecordedTopic):
+        for file in topic.files:
+            with _damage_of(file), pq.ParquetFile(file) as source:
+                for _ in source.iter_batches():
+                    pass
+
+
+@contextmanager
+def _damage_of(file: Path) -> Iterator[None]:
+    """Says what is wrong with a file that cannot be read."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NothingToRead(
+            f"{file} has gone meanwhile: a recorder merges small files. Try again"
+        ) from error
+    except (pa.ArrowException, OSError) as error:
+        # What pyarrow finds wrong with a file has no number.
+        if isinstance(error, OSError) and error.errno:
+            raise NothingToRead(f"{file} cannot be read ({error.strerror})") from error
+        raise NothingToRead(
+            f"{file} is damaged ({str(error).rstrip('.')}): remove it. If it is its topic's last, "
+            "zaichik record "
+            "writes it again; if not, its messages will be reported as missing"
+        ) from error

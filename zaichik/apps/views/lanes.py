@@ -1,0 +1,167 @@
+"""Readers: which of them are shown, the state of each, and the marks of its lane."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+
+from zaichik.apps.views import sentence
+from zaichik.apps.views.marks import Lane, Mark
+from zaichik.apps.views.memory import Memory
+from zaichik.apps.views.printable import printable
+from zaichik.apps.views.topic_state import JSON, TopicState
+from zaichik.base.clock import SECOND_US
+from zaichik_protocol import Overflow
+
+WORST = 8  # of 12 lanes; the others are for the newest readers
+LABEL_CELLS = 40
+STATUS = {"reader": "away", "ended": "ended", "disk": "reads the disk"}
+GATED = ("commit", "bytes")
+STATUS |= dict.fromkeys(GATED, "waits for commit")
+TOLD_US = 10 * SECOND_US  # how long a picture shows that lag was reported to a reader
+
+
+def chosen(readers: Sequence[JSON], most: int) -> list[JSON]:
+    """Returns the readers that are shown: all, or if room is short, the worst and the newest."""
+    worst = sorted(readers, key=lambda row: (-row["ahead"], -row["in_flight"], row["name"]))
+    if len(worst) <= most:
+        return worst
+    kept = max(1, most * WORST // 12)
+    newest = []
+    if kept < most:
+        newest = sorted(worst[kept:], key=itemgetter("connection", "id"))[kept - most :]
+    return worst[:kept] + newest
+
+
+def lanes(rows: Sequence[JSON], state: TopicState, memory: Memory) -> tuple[Lane, ...]:
+    """Returns these readers in words and numbers."""
+    count = Counter(map(label, rows))
+    numbers = [f" {row['connection']}.{row['id']}" if count[label(row)] > 1 else "" for row in rows]
+    return tuple(
+        _lane(row, label(row) + number, state, memory)
+        for row, number in zip(rows, numbers, strict=True)
+    )
+
+
+def label(row: JSON) -> str:
+    """Returns how a person calls a reader: by its name, or else its client's."""
+    return printable(
+        row["session"] or row["client"] or f"connection {row['connection']}", LABEL_CELLS
+    )
+
+
+def _lane(row: JSON, named: str, state: TopicState, memory: Memory) -> Lane:
+    trend = memory.trend(row["name"])
+    next_us = row.get("cursor_us")
+    seconds = None
+    if next_us is not None and row["ahead"]:
+        seconds = (state.now_us - next_us) / SECOND_US
+    how = status(row, state)
+    said = sentence.of_lane(named, how, row, lost(row, state), seconds, trend, gate=is_gated(row))
+    return Lane(
+        row["name"],
+        named,
+        how,
+        said,
+        row["ahead"],
+        row["in_flight"],
+        seconds,
+        trend.arrow,
+        trend.clears_s,
+    )
+
+
+def lost(row: JSON, state: TopicState) -> int:
+    """Returns how many messages this reader has missed that have not been reported to it."""
+    until = state.head if row["until"] is None else row["until"]
+    return max(0, min(state.head, until) - int(row["cursor"]))
+
+
+def waits_for(row: JSON) -> str:
+    """Returns what a reader waits for: one of describe's codes, or what its numbers tell."""
+    if code := row.get("waiting_for_code"):
+        return str(code)
+    if not row["connection"]:
+        return "reader"
+    messages, size = row["in_flight"], row["in_flight_bytes"]
+    if messages and (messages >= row["credit"] or size >= row["credit_bytes"]):
+        return "commit"
+    return "connection" if row["ahead"] else "messages"
+
+
+def is_gated(row: JSON) -> bool:
+    """Returns whether a reader is sent nothing more before it commits."""
+    return waits_for(row) in GATED
+
+
+def status(row: JSON, state: TopicState) -> str:
+    """Returns the state of a `Lane`."""
+    code = waits_for(row)
+    known = STATUS.get(code)
+    if lost(row, state) and code not in {"reader", "ended"}:
+        return "lost"
+    return known or ("behind" if row["ahead"] else "caught up")
+
+
+def slowest(state: TopicState) -> JSON | None:
+    """Returns the reader that publishers of a full topic wait for; None if none is known."""
+    name, needed = state.topic.get("slowest"), state.topic["needed"]
+    for row in state.readers:
+        offset = row["committed"] if row["session"] else row["cursor"]
+        if row["name"] == name or (name is None and offset == needed < state.next_offset):
+            return row
+    return None
+
+
+def _is_walled(state: TopicState, memory: Memory) -> bool:
+    """Returns whether publishers wait: the topic is full of messages that a reader needs."""
+    if state.setting("overflow") != Overflow.REJECT or state.topic["needed"] >= state.next_offset:
+        return False
+    is_full = (
+        state.topic["resident"] >= state.setting("capacity") and state.topic["needed"] <= state.head
+    )
+    return is_full or memory.refusing
+
+
+def waited_for(state: TopicState, memory: Memory) -> str:
+    """Returns the reader that publishers wait for, in words; "" if they need not wait."""
+    if not _is_walled(state, memory):
+        return ""
+    row = slowest(state)
+    return label(row) if row else "a reader"
+
+
+def marks(row: JSON, state: TopicState, memory: Memory, left: int) -> Iterator[Mark]:
+    """Returns the marks of a lane whose strip begins at the offset `left`."""
+    name, head = row["name"], state.head
+    end = min(row["next_offset"], state.next_offset)
+    committed, cursor = row["committed"], row["cursor"]
+    gone = lost(row, state)
+    if row["connection"]:
+        unsettled = row["in_flight"]
+        again, again_end = committed, row.get("redelivered_below") or 0
+    else:
+        # A reader that is away gets all of it again when it comes back.
+        unsettled = cursor - committed
+        again, again_end = max(committed, head), cursor
+    twice = f"{max(0, again_end - again):,}"
+    reached = cursor + gone
+    zones = [
+        ("committed", head, committed, f"{committed:,}"),
+        ("in_flight", committed, min(again, cursor), f"{unsettled:,}"),
+        ("redelivered", again, min(again_end, cursor), twice),
+        ("in_flight", max(again, again_end), cursor, f"{unsettled:,}"),
+        ("lost", cursor, reached, f"{gone:,}"),
+        ("redelivered", reached, min(again_end, end), twice),
+        ("lag", max(reached, again_end), end, f"{end - reached:,}"),
+    ]
+    for kind, first, last, text in zones:
+        if max(first, left) < last:
+            yield Mark(kind, name, max(first, left), last, text)
+    told = memory.told.get(name)
+    if told is not None and state.now_us - told.at_us < TOLD_US:
+        first = max(told.first, left)
+        if first < told.end:
+            yield Mark("told", name, first, told.end, f"{told.count:,}")
+    yield Mark("cursor", name, cursor, cursor, f"{cursor:,}")
+    if is_gated(row):
+        yield Mark("gate", name, cursor, cursor, sentence.credit(row))

@@ -1,0 +1,117 @@
+"""The guard: the first to see a request, whatever its address.
+
+A browser lets every page on the web send requests to this machine. These rules keep other pages
+out:
+
+- `Host` must be one of ours (see `names`), or the answer is 421. Else a page could have its own
+  name point here (DNS rebinding), and then read all answers as if they were its own.
+- A POST must come from a page of ours: `Origin` is compared with the same list, and never with
+  `Host`, which in a rebound page is the same. It must be JSON and have `X-Zaichik: 1`, which a page
+  elsewhere cannot send unasked, and nothing here answers the question whether it may (CORS).
+- No request that the browser itself marks as another site's is answered with data. All that another
+  site may do is link to the page.
+- Answers forbid the page everything but its own files: no inline script, no frame, no other host.
+"""
+
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from zaichik.apps.web.names import PageName
+
+MAX_BODY = 1024 * 1024
+# Addresses of the page, which reads there what to show.
+PAGES = ("/", "/topic", "/connections", "/stage")
+NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' "
+    "data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for "
+    "'script'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Guard:
+    """Passes a request on, or answers it with a sentence that says what is wrong with it.
+
+    Args:
+        app: what is guarded.
+        port: where it listens.
+        scheme: "http" or "https".
+        allowed: more names under which this page is reached, also through a proxy; see `PageName`.
+
+    Raises:
+        NotAName: one of them is written in another way.
+    """
+
+    def __init__(
+        self, app: ASGIApp, port: int, scheme: str = "http", allowed: Iterable[str] = ()
+    ) -> None:
+        self._app = app
+        names = [PageName(name, port, scheme) for name in NAMES]
+        names += map(PageName.of, allowed)
+        self._hosts = {host for name in names for host in name.hosts(port, scheme)}
+        self._origins = {origin for name in names for origin in name.origins(port, scheme)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":  # a websocket: not answering refuses it
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        problem = self._problem(Request(scope))
+        if problem is None:
+            await self._app(scope, receive, send_with_headers)
+        else:
+            status, sentence = problem
+            await PlainTextResponse(f"{sentence}\n", status)(scope, receive, send_with_headers)
+
+    def _problem(self, request: Request) -> tuple[int, str] | None:
+        """Returns what is wrong with a request, as a status and a sentence; None: nothing."""
+        headers = request.headers
+        hosts = [host.lower() for host in headers.getlist("host")]
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            problem = "this page is not at that address"
+            return 421, f"{problem}; to reach it under another name, start it with --allow-host"
+        site = headers.get("sec-fetch-site", "none")
+        is_link = headers.get("sec-fetch-mode") == "navigate" and request.scope["path"] in PAGES
+        if site not in {"same-origin", "none"} and not (is_link and request.method == "GET"):
+            return 403, "another site has asked for this"
+        if request.method in {"GET", "HEAD"}:
+            return None
+        if request.method != "POST":
+            return 405, "only GET, HEAD and POST are answered"
+        return self._problem_of_post(headers)
+
+    def _problem_of_post(self, headers: Headers) -> tuple[int, str] | None:
+        if (
+            headers.get("origin", "").lower() not in self._origins
+            or headers.get("x-zaichik") != "1"
+        ):
+            return 403, "only the page itself may send this: it takes its Origin, and X-Zaichik: 1"
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return 415, "the body must be application/json"
+        length = headers.get("content-length", "")
+        # With a transfer encoding, that would count and not the length.
+        if not (length.isascii() and length.isdigit()) or "transfer-encoding" in headers:
+            return 411, "the body must have a Content-Length, and no Transfer-Encoding"
+        if len(length) > len(str(MAX_BODY)) or int(length) > MAX_BODY:
+            return 413, f"the body has {length} bytes; at most {MAX_BODY:,} are read"
+        return None

@@ -1,0 +1,1 @@
+"""What everybody may import: text made safe, the clock, files with secrets, the build."""

@@ -1,0 +1,8 @@
+"""A client for programs without an event loop, under its public name.
+
+See `zaichik.client.blocking`.
+"""
+
+from zaichik.client.blocking import Client, PatternSubscription, Producer, Subscription, connect
+
+__all__ = ["Client", "PatternSubscription", "Producer", "Subscription", "connect"]

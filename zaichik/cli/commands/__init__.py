@@ -1,0 +1,1 @@
+"""The commands, a file each: the file of that name is the command."""

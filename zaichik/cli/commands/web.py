@@ -1,0 +1,219 @@
+r"""`zaichik web`: the broker in a browser.
+
+The page's server is a program of its own, and a client of the broker.
+
+Show a broker in a browser: all topics, one topic and its readers as they move, who is connected,
+and a stage with scenes for a class. By default, only this machine can reach the page. The page is
+read-only, unless --write is given. If there is no broker, the page says so, and waits for one.
+
+If the broker requires a login, each browser logs in for itself, with a token or a password that is
+kept in memory only. Pages never use the login of this command, because everyone who can reach the
+page would see what you may see. Only --metrics uses it, for Prometheus, at /metrics.
+
+Examples:
+  zaichik web                    # at http://127.0.0.1:8080
+  zaichik web --write            # with a box to publish messages
+  zaichik web --metrics          # with what you may see at /metrics, for all
+  zaichik web --connect zaichiks://broker.example:8889 --port 9000
+  zaichik web --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem \
+      --allow-host broker.example
+  zaichik web --port 0 --json    # a free port; prints {"url": ..., ...}
+  zaichik serve --web            # a broker and its page
+"""
+
+import argparse
+import logging
+import os
+import socket
+import ssl
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.apps.web.names import NotAName, PageName
+from zaichik.base.extras import getting
+from zaichik.cli import address, connecting, screen, serve_log
+from zaichik.cli.arguments import Argument, Namespace, WrongUsage, argument
+from zaichik.cli.failure import Failure, listening, restated
+from zaichik.cli.signals import stopping
+from zaichik.net.tls_settings import UnusableCertificate, server_tls
+
+logger = logging.getLogger("zaichik.console.web")
+
+DEFAULT_PORT = 8080
+MOST_SERIES = 2000  # topics with series of their own, 14 each: two megabytes a scrape
+NO_METRICS = (
+    "others can reach this address: to let them read metrics, start `zaichik web` with --metrics"
+)
+MISSING = f"zaichik web needs starlette and uvicorn; get them with {getting('web')}"
+
+
+def _count(what: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= MOST_SERIES):
+        raise WrongUsage(f"{text!r} is not a number of {what} from 0 to {MOST_SERIES:,}")
+    return int(text)
+
+
+def _name(text: str) -> str:
+    with restated(NotAName, by=WrongUsage):
+        PageName.of(text)
+    return text
+
+
+def _most(what: str, named: str) -> Argument:
+    text = f"how many {named} have metrics of their own"
+    return argument(f"--metrics-{what} N", text, partial(_count, what), default=200)
+
+
+ARGUMENTS = (
+    connecting.ADDRESS,
+    argument("--host HOST", "address to listen on", default="127.0.0.1"),
+    argument(
+        "--port PORT", "port to listen on; 0 takes a free one", address.port, default=DEFAULT_PORT
+    ),
+    argument("--write", "let pages publish messages"),
+    argument(
+        "--metrics",
+        "let everyone who can reach the address read /metrics, which shows what the login of this "
+        "command may see",
+    ),
+    _most("topics", "topics"),
+    _most("sessions", "named subscriptions"),
+    argument(
+        "--allow-host NAME",
+        "another name under which browsers reach the page, also through a proxy: HOST, HOST:PORT "
+        "or https://HOST; may be repeated",
+        _name,
+        action="append",
+        default=[],
+    ),
+    argument("--tls-cert FILE", "serve the page over TLS: its certificate, PEM", Path),
+    argument("--tls-key FILE", "the certificate's private key, PEM", Path),
+    argument("--insecure", "serve other machines without a login, or without TLS"),
+    argument("--json", "when ready, print one JSON object: url, pid, broker"),
+    argument("--until-stdin-closes", argparse.SUPPRESS),  # for `zaichik serve --web`
+    *serve_log.OPTIONS,
+)
+
+
+async def run(arguments: Namespace, console: Console) -> int:
+    """Serve the page until a signal comes. Returns the exit code."""
+    # The brokers of stages, with up to ten connections each, come and go without a line for each of
+    # them.
+    with (
+        serve_log.written(arguments),
+        screen.at_level(logging.WARNING, "zaichik.broker", "zaichik.serving"),
+    ):
+        try:
+            await _serve(arguments, console)
+        except Failure as failure:
+            if arguments.log_format == "text":
+                raise
+            logger.error("there is no page: %s", failure)  # noqa: TRY400 (it is no bug)
+            return failure.code
+    return 0
+
+
+async def _serve(arguments: Namespace, console: Console) -> None:
+    try:
+        from zaichik.apps.web.app import Options
+        from zaichik.apps.web.run import run as serve_page
+        from zaichik.apps.web.scraping import Scraped
+    except ModuleNotFoundError as error:
+        raise Failure(MISSING) from error
+    tls = _tls(arguments)
+    stop = anyio.Event()
+    with _listening(arguments.host, arguments.port) as listener:
+        here = address.Address(*listener.getsockname()[:2])
+        if not here.is_loopback and tls is None and not arguments.insecure:
+            raise Failure(
+                f"other machines can reach {here.host}, and what the page shows could be read on "
+                "the way: add --tls-cert and --tls-key, or leave out --host (this machine only), "
+                "or add --insecure"
+            )
+        # Each user of the page logs in; the command's own login is for metrics alone.
+        anonymous = replace(arguments.connect, credentials=None)
+        scraped_from = anonymous
+        if arguments.metrics:
+            scraped_from = arguments.connect
+        why_not = ""
+        if not arguments.metrics and not here.is_loopback:
+            why_not = NO_METRICS
+        scraped = Scraped(
+            endpoint=scraped_from,
+            topics=arguments.metrics_topics,
+            sessions=arguments.metrics_sessions,
+            why_not=why_not,
+        )
+        options = Options(
+            endpoint=anonymous,
+            is_reachable=not here.is_loopback and not arguments.insecure,
+            is_encrypted=tls is not None,
+            can_write=arguments.write,
+            port=here.port,
+            scraped=scraped,
+        )
+        # Signals are caught before the announcement: a program that waits for it may send one right
+        # away.
+        async with stopping(lambda _: stop.set()) as tasks:
+            if arguments.until_stdin_closes:
+                tasks.start_soon(_watch_stdin, stop)
+            ready = partial(_announce, here, arguments, console)
+            await serve_page(
+                listener, options, tls=tls, allowed=arguments.allow_host, stop=stop, ready=ready
+            )
+
+
+def _tls(arguments: Namespace) -> ssl.SSLContext | None:
+    if (arguments.tls_cert is None) != (arguments.tls_key is None):
+        raise WrongUsage("--tls-cert and --tls-key belong together")
+    if arguments.tls_cert is None:
+        return None
+    with restated(UnusableCertificate):
+        return server_tls(arguments.tls_cert, arguments.tls_key).context
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens there.
+
+    Raises:
+        Failure: there is none; the sentence says why, and what to do.
+    """
+    with listening(
+        port, "zaichik web --port PORT, or zaichik serve --web PORT", "another page", host
+    ):
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+        )
+
+
+def _announce(here: address.Address, arguments: Namespace, console: Console) -> None:
+    scheme = "https" if arguments.tls_cert else "http"
+    url = f"{scheme}://{here}"
+    broker = str(arguments.connect)
+    if arguments.json:
+        screen.print_json({"url": url, "pid": os.getpid(), "broker": broker})
+    elif arguments.log_format == "json":
+        logger.info("the page is at %s, for the broker at %s", url, broker)
+    else:
+        text = Text.assemble("the page is at ", (url, "bold"), f", for the broker at {broker}")
+        console.print(text, soft_wrap=True)
+    if arguments.connect.secret and not arguments.metrics:
+        screen.remark(
+            "the login of this command is not used here: if the broker asks, each browser logs in "
+            "for itself"
+        )
+
+
+async def _watch_stdin(stop: anyio.Event) -> None:
+    """Stop when standard input ends: the pipe closes with its other process, however that ends."""
+    while True:
+        await anyio.wait_readable(sys.stdin)
+        if not os.read(sys.stdin.fileno(), 1024):
+            stop.set()
+            return

@@ -1,0 +1,146 @@
+"""The log for programs: a JSON object a line, whose names outlive the sentences for people.
+
+A call to `logging` says a sentence and its values. This table gives each sentence an event, and
+each value a name. So the broker pays nothing for it, and names are chosen in one place; a test
+reads the source for sentences that are not in the table. `docs/run/logs.md` is made from it.
+"""
+
+import logging
+import re
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+from zaichik.base.escapes import json_line
+from zaichik.core.rights import Action
+
+# Sentence: event, the names of its values in their order.
+EVENTS: dict[str, tuple[str, ...]] = {
+    "%s connected": ("connected", "peer"),
+    "%s %r disconnected: %s": ("disconnected", "peer", "client", "reason"),
+    "%s disconnected: %s before it was served": ("disconnected", "peer", "reason"),
+    "connections are turned away: %s": ("turned_away", "reason"),
+    "topic %s created by %s": ("topic_created", "topic", "by"),
+    "topic %s of %s deleted: %s": ("topic_deleted", "topic", "by", "reason"),
+    "login_ok user=%s how=%s from=%s": ("login_ok", "user", "how", "peer"),
+    "login_failed reason=%s user=%s from=%s": ("login_failed", "reason", "user", "peer"),
+    "throttled from=%s": ("throttled", "peer"),
+    "tls_failed reason=%s from=%s": ("tls_failed", "reason", "peer"),
+    **{
+        f"forbidden.{action} user=%s topic=%s": (f"forbidden.{action}", "user", "topic")
+        for action in get_args(Action)
+    },
+    "reload_ok": ("reload_ok",),
+    "reload_failed the old rules stay: %s": ("reload_failed", "reason"),
+    "the certificate ends in %d days: put another one there, and send SIGHUP": (
+        "certificate_ends",
+        "days",
+    ),
+    "a bug in %s, number %d since the start": ("bug", "work", "number"),
+    "%s: a bug in carrying out %s": ("bug", "peer", "work"),
+    "%s: a bug ended this connection": ("bug", "peer"),
+    "%s. The broker ends: what it has answered is on the disk.": ("disk_failed", "reason"),
+    "%d durable topics are open": ("restored", "topics"),
+    "%s: %s; see `zaichik check`": ("log_damaged", "folder", "reason"),
+    "%s: %d bytes at the end were never synced, and were cut off": ("log_torn", "folder", "bytes"),
+    "%s: what came before offset %d is unknown: no checkpoint is left": (
+        "checkpoint_lost",
+        "folder",
+        "offset",
+    ),
+    "%s/%s is damaged, and not needed": ("file_ignored", "folder", "file"),
+    "%s is damaged, and not needed": ("file_ignored", "file"),
+    "%s is not opened, for it is not %s: %s": ("log_copied", "folder", "of", "reason"),
+    "%s cannot be opened: %s": ("log_denied", "folder", "reason"),
+    "%s; the topic takes no more messages": ("log_changed", "reason"),
+    "the file system of %s locks no folders, so never remove the file lock in it": (
+        "folder_not_locked",
+        "path",
+    ),
+    "%s is of an older topic of the same name; it has .older at its end now": (
+        "log_set_aside",
+        "folder",
+    ),
+    "%s stays: there are folders in it that are not zaichik's": ("folder_stays", "folder"),
+    "the folder of durable topics %s": ("folder_doubtful", "reason"),
+    "there is no room for messages of durable topics in %s: %s": ("no_room", "path", "reason"),
+    "no room for a checkpoint in %s: the next start will take longer": (
+        "no_room_for_checkpoint",
+        "folder",
+    ),
+    "the machine's clock is %s behind what was stored before: the broker's goes on from there": (
+        "clock_ahead",
+        "span",
+    ),
+    "the machine's clock was set forward by %s since the last start: that does not count for "
+    "what was stored before": ("clock_jumped", "span"),
+    "the last time that is known here is %s ago; if the clock was wrong then, messages expire "
+    "too early": ("clock_doubtful", "span"),
+    "the machine's clock was set %s by %s: the broker's does not follow before the next start": (
+        "clock_set",
+        "direction",
+        "span",
+    ),
+    "what the clocks say cannot be written down: %s": ("clock_not_saved", "reason"),
+    "no room for %s: if the clock is set back, messages live longer": ("no_room_for_clock", "file"),
+    "the recording ends here: %s; the broker goes on without one": ("recording_ended", "reason"),
+    "the page is at %s, for the broker at %s": ("page_ready", "url", "broker"),
+    "there is no page: %s": ("page_failed", "reason"),
+    "the page has ended with exit code %d; the broker goes on without it": ("page_ended", "code"),
+    "a view cannot be shown": ("page_bug",),
+    "a bug in answering %s": ("page_bug", "address"),
+    "%s may be reached from other machines, and is not encrypted": ("unencrypted", "address"),
+    "SIGHUP is ignored; SIGTERM stops the broker": ("signal_ignored",),
+    "%s: stopping, which may take %g s; a second signal stops at once": (
+        "stopping",
+        "signal",
+        "seconds",
+    ),
+    "%s log lines were dropped: the log isn't being read, or can't be written": (
+        "lines_dropped",
+        "lines",
+    ),
+    "%s: %s more lines were left out": ("lines_left_out", "about", "lines"),
+}
+
+# Why a connection ends: the code, then a sentence.
+_WITH_DETAIL = re.compile(r"([A-Z][A-Z_]+): (.*)", re.DOTALL)
+
+
+def fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Returns a record's event and its values by their names.
+
+    An unknown sentence is only a `message`.
+    """
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    event, *names = EVENTS.get(str(record.msg), ("message",))
+    found = {name: _plain(value) for name, value in zip(names, arguments, strict=False)}
+    if isinstance(reason := found.get("reason"), str) and (parts := _WITH_DETAIL.fullmatch(reason)):
+        found["reason"], found["detail"] = parts.groups()
+    return {"event": event, **found}
+
+
+def _plain(value: object) -> str | int | float | None:
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+class JsonFormatter(logging.Formatter):
+    """Returns a record as one line of JSON, in which no name can move a cursor or hide."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Returns `ts`, `level`, `logger`, `event`, its values, `message`, and any `traceback`."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds")
+        # `log.py` names the values on the way, where a record still has them.
+        named = getattr(record, "fields", None) or fields(record)
+        line = {
+            "ts": at.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            **named,
+            "message": record.getMessage(),
+        }
+        trace = record.exc_text
+        if not trace and record.exc_info:
+            trace = self.formatException(record.exc_info)
+        if trace:
+            line["traceback"] = trace
+        return json_line(line)

@@ -1,0 +1,84 @@
+"""The signals that end a command which serves."""
+
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import FrameType
+
+import anyio
+from anyio.abc import TaskGroup
+
+from zaichik.cli import interrupts
+from zaichik.net.background import BackgroundTasks
+
+# How a command that serves ends if it serves nothing yet: as if it had been stopped in order.
+_EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 0}
+
+
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Has SIGINT and SIGTERM end the process at once, until a block inside handles them itself.
+
+    For a start, which has nothing to put in order, and may take minutes in a thread that nobody
+    could stop. SIGHUP does nothing; a signal that was ignored stays ignored.
+    """
+    before = {}
+    for number in (*_EXIT_CODES, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(received: int, _frame: FrameType | None) -> None:
+    code = _EXIT_CODES.get(signal.Signals(received))
+    # Nothing is flushed: the log's lock may be held by what the signal has interrupted.
+    if code is not None:
+        os._exit(code)
+
+
+@asynccontextmanager
+async def stopping(
+    stop: Callable[[signal.Signals], None], hang_up: Callable[[], None] | None = None
+) -> AsyncIterator[TaskGroup]:
+    """Has SIGINT and SIGTERM stop what the block serves, and a second one end the process at once.
+
+    Args:
+        stop: is called at the first of them; it makes the block end gracefully.
+        hang_up: is called at SIGHUP.
+
+    Returns:
+        Tasks that are cancelled when the block ends.
+
+    Raises:
+        KeyboardInterrupt: it was SIGINT, and the block has ended.
+    """
+    cause: signal.Signals | None = None
+
+    async def watch() -> None:
+        nonlocal cause
+        async for received in signals:
+            if received == signal.SIGHUP and hang_up is not None:
+                hang_up()
+            elif cause is not None:
+                os._exit(128 + received)
+            else:
+                cause = received
+                stop(received)
+
+    with (
+        anyio.open_signal_receiver(
+            signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] * bool(hang_up))
+        ) as signals,
+        # An announcement may wait for its reader, and block the loop that would stop.
+        interrupts.tracked(signal.SIGINT, signal.SIGTERM),
+    ):
+        async with BackgroundTasks() as background:
+            background.group.start_soon(watch)
+            yield background.group
+    if cause == signal.SIGINT:
+        raise KeyboardInterrupt

@@ -1,0 +1,296 @@
+"""The blocking client: each method is the asynchronous client's, driven until it returns.
+
+Most are driven by the thread that calls (see `driver`). Those that may wait for a timer, and those
+that last, such as subscriptions, are driven by the event loop.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal, overload
+
+from zaichik.client import client as asynchronous
+from zaichik.client.blocking.driver import Driver, driving
+from zaichik.client.blocking.pattern_subscription import PatternSubscription
+from zaichik.client.blocking.producer import Producer
+from zaichik.client.blocking.subscription import Subscription
+from zaichik.client.blocking.thread import LoopThread, waiting
+from zaichik.client.client import DEFAULT_CREDIT_BYTES, RECONNECT_SECONDS, SILENCE_SECONDS
+from zaichik.client.endpoint import Endpoint
+from zaichik.client.epochs import LostTopic
+from zaichik.client.forking import unwatch, watch
+from zaichik.client.messages import (
+    BatchResult,
+    Key,
+    Message,
+    Missed,
+    PatternEvent,
+    Payload,
+    StartAt,
+    batch_of,
+)
+from zaichik.net.tls_settings import ClientTls
+from zaichik_protocol import DEFAULT_PORT, Batch, Welcome
+
+DEFAULT_CREDIT = 100_000  # messages in flight or waiting here: the limit in bytes is reached first
+
+
+@contextmanager
+def connect(
+    host: str | Endpoint = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    *,
+    tls: ClientTls | None = None,
+    name: str = "",
+    timeout: float = 5.0,
+    reconnect: float = RECONNECT_SECONDS,
+    silence_timeout: float = SILENCE_SECONDS,
+    on_new_epoch: Literal["warn", "raise"] = "warn",
+) -> Iterator["Client"]:
+    """Returns a client that stays connected for as long as the block lasts.
+
+    Arguments are those of `zaichik.connect`.
+
+    Raises:
+        ConnectFailed: there is no broker, or none answered in time.
+        BrokerError: the broker refused to serve this client, with `TooManyConnections` for example.
+        ValueError: an argument is out of range.
+    """
+    connecting = asynchronous.connect(
+        host,
+        port,
+        tls=tls,
+        name=name,
+        timeout=timeout,
+        reconnect=reconnect,
+        silence_timeout=silence_timeout,
+        on_new_epoch=on_new_epoch,
+    )
+    with LoopThread.running() as thread, thread.entered(connecting) as inner:
+        driver = Driver(thread, inner.connection)
+        try:
+            yield Client(thread, driver, inner)
+        finally:
+            driver.close()
+
+
+class Client:
+    """A connection to a broker; `connect` makes one. Many threads may call its methods at once.
+
+    Besides the errors it names, each method raises `ConnectionLost` once the connection is lost for
+    good.
+    """
+
+    def __init__(self, thread: LoopThread, driver: Driver, inner: asynchronous.Client) -> None:
+        self._thread = thread
+        self._driver = driver
+        self._inner = inner
+
+    @property
+    def welcome(self) -> Welcome:
+        """The broker's greeting: its limits, name and boot number."""
+        return self._inner.welcome
+
+    @property
+    def lost_topics(self) -> tuple[LostTopic, ...]:
+        """Topics of this client that the broker has lost since (TOP-5).
+
+        Those are topics that it created or published to.
+        """
+        return self._inner.lost_topics
+
+    create_topic = driving(asynchronous.Client.create_topic)
+    delete_topic = waiting(asynchronous.Client.delete_topic)
+    disconnect = driving(asynchronous.Client.disconnect)
+    advance_clock = driving(asynchronous.Client.advance_clock)
+    describe = driving(asynchronous.Client.describe)
+    topic = driving(asynchronous.Client.topic)
+    topics = driving(asynchronous.Client.topics)
+    subscriptions = driving(asynchronous.Client.subscriptions)
+    connections = driving(asynchronous.Client.connections)
+    counters = driving(asynchronous.Client.counters)
+    windows = driving(asynchronous.Client.windows)
+    marks = driving(asynchronous.Client.marks)
+    furthest = driving(asynchronous.Client.furthest)
+    describe_page = driving(asynchronous.Client.describe_page)
+    explain = driving(asynchronous.Client.explain)
+    ping = driving(asynchronous.Client.ping)
+    publish = driving(asynchronous.Client.publish)
+
+    def publish_batch(
+        self,
+        topic: str,
+        batch: Batch | Iterable[tuple[Key, Payload | None]],
+        *,
+        producer: int = 0,
+        number: int = 0,
+        tombstones: bool = False,
+    ) -> BatchResult:
+        """Publishes several messages, all or none; returns their result (PUB-2).
+
+        See `zaichik.Client.publish_batch`.
+
+        Raises:
+            BatchTooLarge, SequenceGap, ProducerUnknown, TableFull, ValueError: see there.
+        """
+        # Here, because it may run the program's own code, for any length of time.
+        if not isinstance(batch, Batch):
+            batch, tombstones = batch_of(batch, tombstones=tombstones)
+        publish = asynchronous.Client.publish_batch
+        if producer:
+            # It may wait for a timer.
+            numbered = partial(
+                publish,
+                self._inner,
+                topic,
+                batch,
+                producer=producer,
+                number=number,
+                tombstones=tombstones,
+            )
+            return self._thread.call(numbered)
+        return self._driver.call(publish, self._inner, topic, batch, tombstones=tombstones)
+
+    def producer(
+        self, topic: str, *, max_batch: int = 1000, max_bytes: int = 256 * 1024
+    ) -> AbstractContextManager[Producer]:
+        """Returns a producer for the topic, which is flushed when the block ends, unless by Ctrl-C.
+
+        Args:
+            topic: the topic to publish to.
+            max_batch: the most messages in a batch.
+            max_bytes: the most bytes in a batch; a single message may have more.
+        """
+        return self._thread.entered(
+            Producer.of(self._thread, self._inner, topic, max_batch, max_bytes)
+        )
+
+    @overload
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        start: StartAt = ...,
+        until: int | None = ...,
+        epoch: int | None = ...,
+        credit: int = ...,
+        credit_bytes: int = ...,
+        name: str = ...,
+        events: Literal[False] = ...,
+    ) -> AbstractContextManager[Subscription[Message]]: ...
+
+    @overload
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        start: StartAt = ...,
+        until: int | None = ...,
+        epoch: int | None = ...,
+        credit: int = ...,
+        credit_bytes: int = ...,
+        name: str = ...,
+        events: bool,
+    ) -> AbstractContextManager[Subscription[Message | Missed]]: ...
+
+    @contextmanager
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        start: StartAt = "earliest",
+        until: int | None = None,
+        epoch: int | None = None,
+        credit: int = DEFAULT_CREDIT,
+        credit_bytes: int = DEFAULT_CREDIT_BYTES,
+        name: str = "",
+        events: bool = False,
+    ) -> Iterator[Subscription[Any]]:
+        """Returns a subscription that lasts as long as the block.
+
+        Iterate over it, its `pieces` or its `batches`.
+
+        Arguments are those of `zaichik.Client.subscribe`, except that more messages may be in
+        flight by default.
+
+        Raises:
+            OffsetAhead, EpochChanged, NoSuchTopic, TooManySubscriptions, InvalidField.
+        """
+        subscribing = self._inner.subscribe(
+            topic,
+            start=start,
+            until=until,
+            epoch=epoch,
+            credit=credit,
+            credit_bytes=credit_bytes,
+            name=name,
+        )
+        with self._thread.entered(subscribing) as inner:
+            subscription = Subscription[Any](self._thread, self._driver, inner, events=events)
+            watch(subscription.inherited)
+            try:
+                yield subscription
+            finally:
+                unwatch(subscription.inherited)
+
+    @overload
+    def subscribe_pattern(
+        self,
+        pattern: str,
+        *,
+        start: Literal["earliest", "latest"] | datetime = ...,
+        credit: int = ...,
+        credit_bytes: int = ...,
+        name: str = ...,
+        events: Literal[False] = ...,
+    ) -> AbstractContextManager[PatternSubscription[Message]]: ...
+
+    @overload
+    def subscribe_pattern(
+        self,
+        pattern: str,
+        *,
+        start: Literal["earliest", "latest"] | datetime = ...,
+        credit: int = ...,
+        credit_bytes: int = ...,
+        name: str = ...,
+        events: bool,
+    ) -> AbstractContextManager[PatternSubscription[Message | PatternEvent]]: ...
+
+    @contextmanager
+    def subscribe_pattern(
+        self,
+        pattern: str,
+        *,
+        start: Literal["earliest", "latest"] | datetime = "earliest",
+        credit: int = DEFAULT_CREDIT,
+        credit_bytes: int = DEFAULT_CREDIT_BYTES,
+        name: str = "",
+        events: bool = False,
+    ) -> Iterator[PatternSubscription[Any]]:
+        """Returns one subscription to all topics that match, those that come later included.
+
+        Arguments are those of `zaichik.Client.subscribe_pattern`, except that more messages may be
+        in flight by default.
+
+        Raises:
+            ValueError, InvalidField, Unsupported: see there.
+        """
+        subscribing = self._inner.subscribe_pattern(
+            pattern,
+            start=start,
+            credit=credit,
+            credit_bytes=credit_bytes,
+            name=name,
+            events=events,
+        )
+        with self._thread.entered(subscribing) as inner:
+            subscription = PatternSubscription[Any](
+                self._thread, self._driver, inner, events=events
+            )
+            watch(subscription.inherited)
+            try:
+                yield subscription
+            finally:
+                unwatch(subscription.inherited)

@@ -1,0 +1,15 @@
+"""Patterns: one subscription to all topics of a kind, those that come later included.
+
+The broker knows no patterns. It keeps a table of its topics, `$topics`, and the client subscribes
+to each topic whose name matches. The files, from what a program iterates over down to the broker:
+
+| file | idea |
+| --- | --- |
+| `subscription` | what a program iterates over: the topics that have something take turns |
+| `follower` | reads `$topics`, and subscribes to what matches |
+| `records` | what came and went between two records of a topic |
+| `pattern` | which names match |
+| `member` | one topic that is read, or is about to be |
+| `connections` | as many connections as the topics need |
+| `shares` | one credit for all of them |
+"""

@@ -1,0 +1,125 @@
+"""As many connections as the topics of a pattern need.
+
+A broker has a limit of subscriptions for each connection, and does not say it: a connection is full
+when one more is refused. The first connection is the program's own client. Further ones are opened
+when all are full, one after the other, and closed when the block of the pattern ends.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+
+from zaichik.client.connection import BrokerConnection
+from zaichik.client.errors import ZaichikError
+from zaichik.net.wakeup import Wakeup
+
+# Enough for ten thousand topics with the broker's default limit, a thousand for a connection, and
+# less than a client's share of the broker's connections.
+MOST_CONNECTIONS = 16
+# Subscriptions of a connection that wait for replies. More would not be faster, and when the
+# connection is full, that many are refused in vain.
+MOST_ASKED = 64
+
+
+class SharedConnection:
+    """A connection that has topics of a pattern.
+
+    Attributes:
+        connection: see `BrokerConnection`.
+        members: how many topics are read over it, or were asked for.
+        asked: how many of them wait for a reply.
+    """
+
+    def __init__(self, connection: BrokerConnection) -> None:
+        self.connection = connection
+        self.members = 0
+        self.asked = 0
+        # How many more it takes; None as long as it has refused none.
+        self._room: int | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has refused one, and none has left since."""
+        return self._room is not None and self._room <= 0
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether it takes none at all, so that another one would not, either."""
+        return self.is_full and not self.members
+
+    def ask(self) -> None:
+        """Note that one more is asked for."""
+        self.members += 1
+        self.asked += 1
+        if self._room is not None:
+            self._room -= 1
+
+    def answered(self) -> None:
+        """Note that one was answered."""
+        self.asked -= 1
+
+    def refused(self) -> None:
+        """Note that one was refused because there is no room."""
+        self.members -= 1
+        self._room = 0
+
+    def left(self) -> None:
+        """Note that one has left."""
+        self.members -= 1
+        if self._room is not None:
+            self._room += 1
+
+
+class Connections:
+    """The connections of one pattern.
+
+    Args:
+        first: the program's own.
+        another: opens one more, for as long as its block lasts.
+        on_room: called when there is another one.
+        on_none: called with the reason when there cannot be another one for now.
+    """
+
+    def __init__(
+        self,
+        first: BrokerConnection,
+        another: Callable[[], AbstractAsyncContextManager[BrokerConnection]],
+        on_room: Callable[[], None],
+        on_none: Callable[[str], None],
+    ) -> None:
+        self._all = [SharedConnection(first)]
+        self._another = another
+        self._on_room = on_room
+        self._on_none = on_none
+        self._wanted = Wakeup()
+
+    def with_room(self) -> SharedConnection | None:
+        """Returns a connection that may be asked for one more subscription now, if there is one."""
+        for shared in self._all:
+            if not shared.is_full and shared.asked < MOST_ASKED:
+                return shared
+        return None
+
+    def open_if_full(self) -> None:
+        """Open another one, unless there is room, or will be known to be there."""
+        if all(shared.is_full for shared in self._all):
+            self._wanted.set()
+
+    async def run(self) -> None:
+        """Open connections as they are wanted, and hold them until cancelled."""
+        async with AsyncExitStack() as opened:
+            while True:
+                await self._wanted.wait()
+                self._wanted = Wakeup()
+                if not all(shared.is_full for shared in self._all):
+                    self._on_room()
+                    continue
+                if len(self._all) >= MOST_CONNECTIONS or self._all[-1].is_useless:
+                    self._on_none(f"{len(self._all)} connections have as many as they may")
+                    continue
+                try:
+                    connection = await opened.enter_async_context(self._another())
+                except ZaichikError as error:
+                    self._on_none(f"there is no further connection: {error}")
+                    continue
+                self._all.append(SharedConnection(connection))
+                self._on_room()

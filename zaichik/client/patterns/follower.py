@@ -1,0 +1,411 @@
+"""Follows `$topics`, and subscribes to each topic that matches, when it comes.
+
+First the follower has a look: it reads the table up to its end, and subscribes to all that match.
+From there on it follows the changes. It has another look, and then follows again, when it cannot
+know what has changed meanwhile: records have gone that it had not reached, or the broker has made
+`$topics` anew (PAT-5).
+
+A topic is always subscribed to with the epoch that was announced. Without it, a reader that is late
+would create the topic that has just been deleted, which would be announced, and deleted, and so on.
+
+    announced ──▶ wanted ──▶ asked ──▶ member ──▶ gone
+                    ▲          │         │
+                    └──────────┴─────────┘
+                 no room, or no right to read it
+
+A program that does not read holds the follower up: records wait, and in the worst case go early,
+which is told. So what a program has not been told yet has a bound.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from zaichik.client.connection import BrokerConnection
+from zaichik.client.errors import (
+    BrokerError,
+    ConnectionLost,
+    Damaged,
+    EpochChanged,
+    Forbidden,
+    NoMemory,
+    NoSuchTopic,
+    SubscriptionLost,
+    TooManySubscriptions,
+    ZaichikError,
+)
+from zaichik.client.messages import (
+    DeletionsMissed,
+    Message,
+    PatternEvent,
+    TopicGone,
+    TopicMissed,
+    TopicUnread,
+)
+from zaichik.client.outcome import Lost, unexpected
+from zaichik.client.patterns.connections import Connections, SharedConnection
+from zaichik.client.patterns.member import Asked, Member, Wanted
+from zaichik.client.patterns.pattern import Pattern
+from zaichik.client.patterns.records import TOPICS, KnownTopics, Record, record_of
+from zaichik.client.patterns.shares import Shares
+from zaichik.client.patterns.subscription import PatternSubscription
+from zaichik.net.wakeup import Wakeup
+from zaichik_protocol import EndCode, Error, ErrorCode, Frame, Start, Subscribe, Subscribed
+
+if TYPE_CHECKING:
+    from zaichik.client.client import Client
+
+# Events and topics that are over, which the program has not been told of: with more of them, no
+# record is taken. Enough to tell it of many at once, and little memory.
+MOST_UNTOLD = 1000
+# Of the records that arrive at once: they are small.
+RECORDS_CREDIT = 10_000
+
+_GONE = {ErrorCode.EPOCH_CHANGED, ErrorCode.NO_SUCH_TOPIC}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How each topic is read.
+
+    Attributes:
+        name: of its position; "": none is kept.
+        start, value: where to begin in topics that are there at first.
+        credit, credit_bytes: of all topics together.
+    """
+
+    name: str
+    start: Start
+    value: int
+    credit: int
+    credit_bytes: int
+
+
+class Follower:
+    """Subscribes to the topics that match.
+
+    Args:
+        client: reads `$topics`, and has the first topics.
+        another: opens one more connection, for as long as its block lasts.
+        commit_soon: has what is settled committed within milliseconds.
+        pattern: what must match.
+        terms: how to read.
+        program: gets the topics, and is told what becomes of them.
+    """
+
+    def __init__(
+        self,
+        client: "Client",
+        another: Callable[[], AbstractAsyncContextManager[BrokerConnection]],
+        commit_soon: Callable[[], None],
+        pattern: Pattern,
+        terms: Terms,
+        program: PatternSubscription[Any],
+    ) -> None:
+        self.connections = Connections(client.connection, another, self._subscribe, self._unread)
+        self._client = client
+        self._commit_soon = commit_soon
+        self._pattern = pattern
+        self._terms = terms
+        self._program = program
+        self._shares = Shares(terms.credit, terms.credit_bytes)
+        self._known = KnownTopics()
+        # By their names: what waits for a connection with room.
+        self._waiting: dict[str, Wanted] = {}
+        # What the broker has no memory for, or no more names: one is tried again whenever a member
+        # leaves. And what was refused for another reason. After a look, all are tried again.
+        self._cramped: dict[str, Wanted] = {}
+        self._refused: dict[str, Wanted] = {}
+        # What the program was told of, of all these, and is not read yet.
+        self._told: set[str] = set()
+        # By name and epoch.
+        self._asked: dict[tuple[str, int], Asked] = {}
+        self._members: dict[tuple[str, int], Member] = {}
+        # Members that are over, and have something that the program has not been given.
+        self._over = 0
+        # Where the last look ended.
+        self._epoch = 0
+        self._end = 0
+        self._is_first = True
+        # Otherwise nothing is subscribed to: a topic could take the room of `$topics` itself.
+        self._is_following = False
+        self._begun = Wakeup()
+        self._failure: Exception | None = None
+        # Something has changed that the follower may wait for.
+        self._progress = Wakeup()
+        program.follow(self._ended, self._progressed)
+
+    async def begun(self) -> None:
+        """Returns when all topics that were there are read.
+
+        Raises:
+            BrokerError, ConnectionLost: `$topics` cannot be read.
+        """
+        await self._begun.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def run(self) -> None:
+        """Follow `$topics` until cancelled, or until it cannot be read any more."""
+        try:
+            while True:
+                await self._look()
+                await self._follow()
+        except ZaichikError as failure:
+            self._fail(failure)
+        finally:
+            self._begun.set()
+
+    def close(self) -> None:
+        """Leave all topics."""
+        for member in self._members.values():
+            member.leave()
+        for asked in self._asked.values():
+            asked.leave()
+        self._members.clear()
+        self._asked.clear()
+
+    def _fail(self, failure: Exception) -> None:
+        self._failure = self._failure or failure
+        self._program.fail(failure)
+        self._progressed()
+
+    # -- reading `$topics` -----------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        """Read the whole table, and note what matches and is not read yet.
+
+        One subscription at a time: a connection that is full has room for one, that of `_follow`.
+        """
+        is_first = self._is_first
+        while True:
+            async with self._client.subscribe(TOPICS, start="latest", credit=1) as now:
+                epoch, end = now.epoch, now.start
+            if self._epoch and epoch != self._epoch:
+                self._program.tell(DeletionsMissed(TOPICS, end))
+            self._epoch, self._end = epoch, end
+            try:
+                table = self._client.subscribe(
+                    TOPICS, until=end, epoch=epoch, credit=RECORDS_CREDIT
+                )
+                async with table as records:
+                    async for message in records:
+                        self._take(message, is_first=is_first)
+            except (EpochChanged, SubscriptionLost) as error:
+                _check_anew(error)
+                continue
+            break
+        self._is_first = False
+        self._waiting |= self._refused | self._cramped
+        self._refused.clear()
+        self._cramped.clear()
+
+    async def _follow(self) -> None:
+        """Subscribe to what was found, and to what comes, until another look is needed."""
+        try:
+            following = self._client.subscribe(
+                TOPICS,
+                start=self._end,
+                epoch=self._epoch,
+                credit=RECORDS_CREDIT,
+                events=True,
+            )
+            async with following as changes:
+                self._is_following = True
+                self._subscribe()
+                if not self._begun.is_set():
+                    await self._all_asked()
+                    self._begun.set()
+                async for change in changes:
+                    if not isinstance(change, Message):
+                        self._program.tell(DeletionsMissed(TOPICS, self._end))
+                        return
+                    self._take(change, is_first=False)
+                    self._subscribe()
+                    while self._has_much_untold:
+                        await self._progresses()
+        except (EpochChanged, SubscriptionLost) as error:
+            _check_anew(error)
+        finally:
+            self._is_following = False
+
+    @property
+    def _has_much_untold(self) -> bool:
+        return self._program.waiting_events + self._over >= MOST_UNTOLD
+
+    async def _all_asked(self) -> None:
+        """Wait until everything that is wanted is read, or the program was told that it is not."""
+        while self._asked or not self._waiting.keys() <= self._told:
+            await self._progresses()
+            if self._failure is not None:
+                raise self._failure
+
+    async def _progresses(self) -> None:
+        if self._progress.is_set():
+            self._progress = Wakeup()
+        await self._progress.wait()
+
+    def _progressed(self) -> None:
+        self._progress.set()
+
+    # -- from an announcement to a member --------------------------------------------------------
+
+    def _take(self, message: Message, *, is_first: bool) -> None:
+        """Take a record."""
+        record = record_of(message)
+        if not self._pattern.matches(record.topic):
+            return
+        change = self._known.take(record, is_first=is_first)
+        missed = change.missed
+        if change.over and self._is_over(record.topic, change.over):
+            missed += 1
+        if missed:
+            self._program.tell(TopicMissed(record.topic, missed))
+        if change.is_new:
+            self._want(record, is_first=is_first)
+
+    def _is_over(self, topic: str, epoch: int) -> bool:
+        """Note that this topic is there no more; returns whether nothing of it was read."""
+        member = self._members.get((topic, epoch))
+        if member is not None:
+            member.is_over = True
+            self._over += 1
+        self._told.discard(topic)
+        for unread in (self._waiting, self._cramped, self._refused):
+            if topic in unread:
+                del unread[topic]
+                return True
+        return False
+
+    def _want(self, record: Record, *, is_first: bool) -> None:
+        wanted = Wanted(record.topic, record.epoch, Start.OFFSET, 0)
+        if is_first:
+            wanted = replace(wanted, start=self._terms.start, value=self._terms.value)
+        self._waiting[record.topic] = wanted
+
+    def _subscribe(self) -> None:
+        """Subscribe to what waits, as far as there is room, and have room made for the others."""
+        readers = len(self._members) + len(self._asked) + len(self._waiting)
+        while self._waiting and self._is_following and self._failure is None:
+            shared = self.connections.with_room()
+            if shared is None:
+                self.connections.open_if_full()
+                return
+            topic = next(iter(self._waiting))
+            self._ask(self._waiting.pop(topic), shared, readers)
+
+    def _ask(self, wanted: Wanted, shared: SharedConnection, readers: int) -> None:
+        share = self._shares.take(readers)
+        try:
+            asked = Asked(wanted, self._terms.name, share, shared, self._replied)
+        except ConnectionLost as lost:
+            self._fail(lost)
+            return
+        shared.ask()
+        self._asked[wanted.topic, wanted.epoch] = asked
+
+    def _unread(self, reason: str) -> None:
+        """Tell the program what waits in vain."""
+        for topic in self._waiting:
+            if topic not in self._told:
+                self._told.add(topic)
+                self._program.tell(TopicUnread(topic, reason))
+        self._progressed()
+
+    def _replied(self, asked: Asked, outcome: Frame | Lost) -> None:
+        """Handle the outcome of a Subscribe."""
+        wanted = asked.wanted
+        # It is not there if the block has ended meanwhile.
+        if self._asked.pop((wanted.topic, wanted.epoch), None) is None:
+            return
+        asked.shared.answered()
+        match outcome:
+            case Subscribed():
+                member = Member(asked, outcome, self._commit_soon)
+                self._members[wanted.topic, wanted.epoch] = member
+                self._told.discard(wanted.topic)
+                self._program.add(member)
+            case Error():
+                self._refuse(asked, outcome)
+            case Frame():
+                self._fail(unexpected(Subscribe, outcome))
+            case lost:
+                self._fail(lost())
+        self._subscribe()
+        self._progressed()
+
+    def _refuse(self, asked: Asked, error: Error) -> None:
+        """Handle a refusal."""
+        wanted = asked.wanted
+        asked.leave()
+        self._shares.give_back(asked.share)
+        is_full = error.code == ErrorCode.TOO_MANY_SUBSCRIPTIONS and not error.field
+        if is_full:
+            asked.shared.refused()
+        else:
+            asked.shared.left()
+        if error.code in _GONE or not self._known.has(wanted.topic, wanted.epoch):
+            self._known.gone(wanted.topic, wanted.epoch)
+            self._told.discard(wanted.topic)
+            self._program.tell(TopicMissed(wanted.topic, 1))
+        elif is_full:
+            self._waiting[wanted.topic] = wanted
+        elif error.code == ErrorCode.INVALID_FIELD:
+            # It would be so for each topic.
+            self._fail(BrokerError.of(error))
+        else:
+            unread = self._put_off(wanted, BrokerError.of(error))
+            if unread is not None:
+                self._program.tell(unread)
+
+    def _put_off(self, wanted: Wanted, reason: ZaichikError) -> TopicUnread | None:
+        """Try again later; returns what the program is told, unless it was told before."""
+        if isinstance(reason, TooManySubscriptions | NoMemory):
+            self._cramped[wanted.topic] = wanted
+        else:
+            self._refused[wanted.topic] = wanted
+        if wanted.topic in self._told:
+            return None
+        self._told.add(wanted.topic)
+        return TopicUnread(wanted.topic, reason.message)
+
+    def _ended(self, member: Member, failure: Exception) -> PatternEvent | None:
+        """Leave a topic that has ended; returns what the program is told."""
+        wanted = member.wanted
+        del self._members[wanted.topic, wanted.epoch]
+        self._program.remove(member)
+        if member.is_over:
+            self._over -= 1
+        following = Wanted(wanted.topic, wanted.epoch, Start.OFFSET, member.next)
+        member.leave()
+        self._shares.give_back(member.share)
+        member.shared.left()
+        event = self._event(following, failure)
+        # There may be memory for another one now.
+        for topic in [*self._cramped][:1]:
+            self._waiting[topic] = self._cramped.pop(topic)
+        self._subscribe()
+        self._progressed()
+        return event
+
+    def _event(self, wanted: Wanted, failure: Exception) -> PatternEvent | None:
+        """Returns what the program is told of a topic that has ended."""
+        topic, epoch = wanted.topic, wanted.epoch
+        match failure:
+            case EpochChanged() | NoSuchTopic() | SubscriptionLost(name="DELETED"):
+                self._known.gone(topic, epoch)
+                return TopicGone(topic, epoch, wanted.value)
+            case Forbidden() | Damaged() | SubscriptionLost(name="FORBIDDEN" | "DAMAGED"):
+                return self._put_off(wanted, failure)
+            case TooManySubscriptions() | NoMemory():
+                return self._put_off(wanted, failure)
+            case _:
+                self._fail(failure)
+                return None
+
+
+def _check_anew(error: EpochChanged | SubscriptionLost) -> None:
+    """Raise the error unless the broker has made `$topics` anew, so that another look helps."""
+    if isinstance(error, SubscriptionLost) and error.name != EndCode.DELETED.name:
+        raise error

@@ -1,0 +1,52 @@
+"""Tickets: a number for each delivery of a shared name, which is never given twice (SHR-3).
+
+    saved ──────────────────────── given ──▶ next ─────────▶ limit
+      │                                                        │
+      └──────────── a start after a crash begins here ─────────┘
+
+After a crash nobody knows which tickets were given since the last one was saved, so a start begins
+a block beyond it, and until another one is saved no ticket beyond that block is given. This is how
+databases hand out sequences: a block is reserved by one write.
+"""
+
+from zaichik_protocol import FOREVER
+
+BLOCK = 1 << 20  # more than are given between two saves, which are a second apart
+
+
+class Tickets:
+    """The tickets of one broker.
+
+    Args:
+        now_us: the clock's reading: where they begin if nothing, or little, was saved.
+        saved: `next` as an earlier run of the broker saved it; None if nothing was.
+        is_saved: whether they are saved at all: a broker without a folder forgets what it gave
+            tickets for, too.
+
+    Attributes:
+        next: the ticket that is given next.
+    """
+
+    def __init__(self, now_us: int, saved: int | None = None, *, is_saved: bool = False) -> None:
+        self.next = now_us
+        if saved is not None:
+            self.next = max(now_us, saved + BLOCK)
+        self._limit = FOREVER
+        # None is given before the place where they begin was saved.
+        if is_saved:
+            self._limit = self.next
+
+    @property
+    def left(self) -> int:
+        """How many may be given before the next save."""
+        return self._limit - self.next
+
+    def take(self, count: int) -> int:
+        """Returns the first of so many tickets, of which there must be as many left."""
+        first = self.next
+        self.next += count
+        return first
+
+    def note_saved(self, saved: int) -> None:
+        """Note that `next` was on the disk with that value."""
+        self._limit = saved + BLOCK

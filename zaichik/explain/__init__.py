@@ -1,1 +1,0 @@
-"""Why a message did not arrive, as a list of verdicts; and what an error means: all of `zaichik explain`, in words."""

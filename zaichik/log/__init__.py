@@ -1,1 +1,0 @@
-"""Durable topics: each has a log on disk, whose end is the ring in memory. `docs/durability.md` explains it."""
