@@ -146,14 +146,15 @@ class Server:
             with self.bugs.contained("a sweep of the topics"):
                 self.broker.sweep()
             now_us = self.clock.now_us()
-            if self.gate is not OPEN:
-                self._recheck_rights(now_us)
+            self._recheck_rights(now_us)
             for connection in self._connections:
                 with self.bugs.contained("the deadlines of a connection"):
                     connection.check_deadlines(now_us)
 
     def _recheck_rights(self, now_us: int) -> None:
         """End logins and subscriptions that are not allowed any more (ACC-4)."""
+        if self.gate is OPEN:
+            return
         rights = False
         with self.bugs.contained("looking after logins and rights"):
             rights = self.gate.recheck(now_us)
@@ -182,6 +183,9 @@ class Server:
             StorageFailed: the disk of the durable topics cannot be trusted any more.
         """
         self.broker.access = self.gate.counters
+        # Rights may have changed since the names on the disk were made. Once there are clients,
+        # this would count as a change, and they would follow the topics from the beginning again.
+        self._recheck_rights(self.clock.now_us())
         async with BackgroundTasks() as background:
             background.group.start_soon(every, SWEEP_SECONDS, self.sweep)
             async with anyio.create_task_group() as tasks:

@@ -40,6 +40,17 @@ async def next_record(client: Connection, subscription: int, topic: str) -> Reco
                 return parsed(message)
 
 
+async def names_before(client: Connection, subscription: int, topic: str) -> list[str]:
+    """Which topics have records before the next record of this one."""
+    names: list[str] = []
+    while True:
+        for message in await client.next_messages(subscription):
+            name = message.key.decode(errors="replace")
+            if name == topic:
+                return names
+            names.append(name)
+
+
 def parsed(message: Message) -> Record:
     """What a record tells: only what every client must know."""
     try:
@@ -99,14 +110,21 @@ async def announced(trial: Trial) -> None:
     sentences="follow.5 topic.8 topic.10",
 )
 async def its_own(trial: Trial) -> None:
-    """While it is there: each request is refused, and nothing comes of it."""
-    client, _ = await follow(trial, start=LATEST)
-    record = (b"a topic", b"{}")
+    """While it is there: each request is refused, and nothing comes of it.
+
+    A topic that is made afterwards has its record behind whatever came of them.
+    """
+    client, subscription = await follow(trial, start=LATEST, credit=100_000)
+    forged, last = trial.topic("forged"), trial.topic("last")
+    record = (forged.encode(), b'{"epoch": 1, "earlier": 0}')
     await client.expect_error("INVALID_FIELD", "CreateTopic", topic=TOPICS, at="topic")
     await client.expect_error("INVALID_FIELD", "Publish", topic=TOPICS, batch=[record], at="topic")
     deleted = await client.ask_optional("Delete", "deleting topics", topic=TOPICS)
     client.must_be_error(deleted, "INVALID_FIELD", at="topic")
-    await client.expect_no_event("nothing was published to $topics")
+    await client.create(last)
+    before = await names_before(client, subscription, last)
+    if forged in before:
+        raise Failure("$topics has a record that was refused", expected="none", came=forged)
 
 
 @STAGE.check(
