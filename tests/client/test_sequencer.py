@@ -252,6 +252,24 @@ async def test_a_waiting_sequencer_retries_with_one_batch():
         full.room = 20
 
 
+@pytest.mark.parametrize(
+    ("code", "level"),
+    [(ErrorCode.TOPIC_FULL, "INFO"), (ErrorCode.NO_MEMORY, "WARNING")],
+)
+async def test_the_log_says_once_why_publishing_waits(code, level, caplog):
+    """Slow readers are no reason to warn."""
+    caplog.set_level("INFO", logger="zaichik")
+    full = Full(code)
+    async with fake_client({Publish: full}) as (_, client), anyio.create_task_group() as tasks:
+        tasks.start_soon(batch, client, b"")
+        while full.tries < 3:
+            await client.ping()
+        full.room = 1
+    (record,) = (it for it in caplog.records if "publishing waits" in it.message)
+    assert record.levelname == level
+    assert code.name in record.message
+
+
 class TimedFull(Full):
     """A full topic that knows when it was asked, by the clock of the test."""
 

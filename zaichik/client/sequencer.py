@@ -258,7 +258,7 @@ class Sequencer:
                 if not self._is_waiting:
                     self._schedule_retry(error.retry_after_ms / 1000)
                 if self._window == WINDOW:
-                    logger.info("%s: publishing waits: %s", self._topic, BrokerError.of(error))
+                    self._say_why_it_waits(error)
                 self._window = 1
                 return True
             case Error(code=ErrorCode.SEQUENCE_GAP):
@@ -276,6 +276,12 @@ class Sequencer:
                 # that is unknown.
                 return request.id not in self._ambiguous
         return False
+
+    def _say_why_it_waits(self, error: Error) -> None:
+        # Slow readers fill a lossless topic again and again: that is what it is for. Whatever else
+        # publishing waits for may last for ever, and nobody should have to guess what it is.
+        level = logging.INFO if error.code == ErrorCode.TOPIC_FULL else logging.WARNING
+        logger.log(level, "%s: publishing waits: %s", self._topic, BrokerError.of(error))
 
     def _schedule_retry(self, retry_after: float) -> None:
         self._is_waiting = True
