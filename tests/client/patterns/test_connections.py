@@ -42,9 +42,9 @@ class Opened:
         """Have the one that has room take one and refuse the next; returns it."""
         shared = self.all.with_room()
         for _ in range(2):
-            shared.ask()
+            left = shared.ask()
             shared.answered()
-        shared.refused()
+        shared.refused(left)
         self.all.open_if_full()
         return shared
 
@@ -65,6 +65,33 @@ def test_one_that_has_refused_is_full_until_another_has_left():
     shared.left()
     assert not shared.is_full
     shared.ask()
+    assert shared.is_full
+
+
+def test_a_refusal_from_before_one_has_left_says_nothing_about_now():
+    """Otherwise a connection would be full for good, though all have left."""
+    opened = Opened()
+    shared = opened.all.with_room()
+    asked = [shared.ask() for _ in range(4)]
+    for _ in asked:
+        shared.answered()
+    shared.refused(asked[2])
+    shared.left()
+    shared.refused(asked[3])
+    assert not shared.is_full
+    shared.ask()
+    assert shared.is_full
+
+
+def test_the_first_refusal_counts_those_that_have_left_since():
+    shared = Opened().all.with_room()
+    asked = [shared.ask() for _ in range(3)]
+    for _ in asked:
+        shared.answered()
+    shared.left()
+    shared.refused(asked[2])
+    assert not shared.is_full
+    shared.refused(shared.ask())
     assert shared.is_full
 
 
@@ -112,9 +139,9 @@ async def test_after_one_that_takes_none_at_all_there_is_no_other():
         opened.fill()
         await anyio.wait_all_tasks_blocked()
         shared = opened.all.with_room()
-        shared.ask()
+        left = shared.ask()
         shared.answered()
-        shared.refused()
+        shared.refused(left)
         opened.all.open_if_full()
         await anyio.wait_all_tasks_blocked()
     assert (opened.names, len(opened.reasons)) == (["further 0"], 1)

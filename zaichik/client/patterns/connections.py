@@ -35,6 +35,8 @@ class SharedConnection:
         self.asked = 0
         # How many more it takes; None as long as it has refused none.
         self._room: int | None = None
+        # How many have left.
+        self._left = 0
 
     @property
     def is_full(self) -> bool:
@@ -46,25 +48,35 @@ class SharedConnection:
         """Whether it takes none at all, so that another one would not, either."""
         return self.is_full and not self.members
 
-    def ask(self) -> None:
-        """Note that one more is asked for."""
+    def ask(self) -> int:
+        """Note that one more is asked for; returns how many have left by now (see `refused`)."""
         self.members += 1
         self.asked += 1
         if self._room is not None:
             self._room -= 1
+        return self._left
 
     def answered(self) -> None:
         """Note that one was answered."""
         self.asked -= 1
 
-    def refused(self) -> None:
-        """Note that one was refused because there is no room."""
+    def refused(self, left: int) -> None:
+        """Note that one was refused because there is no room.
+
+        Args:
+            left: how many had left when it was asked for.
+        """
         self.members -= 1
-        self._room = 0
+        if left == self._left:
+            self._room = 0
+        elif self._room is None:
+            # Some have left since, of which the broker did not know yet.
+            self._room = self._left - left
 
     def left(self) -> None:
         """Note that one has left."""
         self.members -= 1
+        self._left += 1
         if self._room is not None:
             self._room += 1
 

@@ -302,7 +302,6 @@ class Follower:
         except ConnectionLost as lost:
             self._fail(lost)
             return
-        shared.ask()
         self._asked[wanted.topic, wanted.epoch] = asked
 
     def _unread(self, reason: str) -> None:
@@ -342,7 +341,7 @@ class Follower:
         self._shares.give_back(asked.share)
         is_full = error.code == ErrorCode.TOO_MANY_SUBSCRIPTIONS and not error.field
         if is_full:
-            asked.shared.refused()
+            asked.refused_for_room()
         else:
             asked.shared.left()
         if error.code in _GONE or not self._known.has(wanted.topic, wanted.epoch):

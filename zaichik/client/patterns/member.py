@@ -72,6 +72,11 @@ class Asked:
         self._blocks = ExitStack()
         self.inbox: Inbox = self._blocks.enter_context(shared.connection.inbox(self.request))
         shared.connection.subscribe_nowait(self.request, partial(on_reply, self))
+        self._left = shared.ask()
+
+    def refused_for_room(self) -> None:
+        """Note that the connection has no room for it."""
+        self.shared.refused(self._left)
 
     def leave(self) -> None:
         """Unsubscribe, if the broker has it or may have it, and take no more events."""
