@@ -37,14 +37,12 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from zaichik.client.blocking.interrupts import held_back, interrupts, nothing
 from zaichik.client.blocking.thread import LoopThread
+from zaichik.client.blocking.waiting import SINGLE_WAIT_SECONDS
 from zaichik.client.connection import BrokerConnection
 from zaichik.net.callback_reader import CallbackReader
 
 # Seconds without a call after which the event loop reads the socket again; up to twice as many.
 ATTENDED_SECONDS = 0.05
-# The longest single wait, in seconds; then the thread waits again. A signal that comes just before
-# a wait does not interrupt it, and Python calls its handler only afterwards.
-SINGLE_WAIT_SECONDS = 0.1
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -28,6 +28,7 @@ from anyio.from_thread import BlockingPortal
 
 from zaichik.client.blocking.baton import Baton, BatonLoop
 from zaichik.client.blocking.interrupts import held_back, nothing
+from zaichik.client.blocking.waiting import join, result_of
 from zaichik.client.connection import CLOSE_SECONDS
 from zaichik.client.forking import ADVICE, unwatch, watch
 
@@ -68,7 +69,7 @@ class LoopThread:
             target=_run, args=(self.baton, started), daemon=True, name="zaichik client"
         )
         self._thread.start()
-        self._portal, self.loop, self._scope = started.result()
+        self._portal, self.loop, self._scope = result_of(started)
         _running[id(self)] = self
         watch(self.inherited)
         watch(self.baton.inherited)
@@ -107,11 +108,11 @@ class LoopThread:
         # It is an error if the event loop has failed, or if this is the second attempt: the first
         # was interrupted, perhaps because something never ends.
         try:
-            self._portal.call(self._portal.stop, cancels)
+            result_of(self._portal.start_task_soon(self._portal.stop, cancels))
         except RuntimeError:
             with suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(self._scope.cancel)
-        self._thread.join()
+        join(self._thread)
 
     def exit(self) -> None:
         """Leave what was entered, the last first, as if it had failed: the interpreter exits.
@@ -191,7 +192,7 @@ class LoopThread:
         try:
             with held_back():
                 future = self.start(function)
-            return future.result()
+            return result_of(future)
         except BaseException:
             if future is not None:
                 future.cancel()  # does nothing if the exception is the function's own
@@ -211,7 +212,7 @@ class LoopThread:
             with held_back():
                 task = self.start(partial(self._hold, manager, opened, leaving))
                 self._entered[task] = leaving
-            yield opened.result()
+            yield result_of(opened)
             self._leave(task, leaving)
         except BaseException as error:
             if task is not None:
@@ -263,8 +264,8 @@ class LoopThread:
             return
         try:
             if not task.done():
-                self._portal.call(leaving.event.set)
-            task.result()
+                result_of(self._portal.start_task_soon(leaving.event.set))
+            result_of(task)
         except Exception as error:
             if error is not leaving.error:
                 raise
