@@ -51,7 +51,7 @@ class Written:
 
 
 class FakeLog:
-    """See `zaichik.core.durable.Log`.
+    """See `zaichik.core.log.Log`.
 
     Args:
         end: where it begins.

@@ -13,10 +13,11 @@ from zaichik.base.clock import SECOND_US
 from zaichik.base.counted import counted
 from zaichik.core.checks import check_name
 from zaichik.core.directory import Directory
-from zaichik.core.durable import Durable, Log, Logs
+from zaichik.core.durable import Durable
 from zaichik.core.following.following import Following
 from zaichik.core.in_memory import InMemory
 from zaichik.core.journal import Journal
+from zaichik.core.log import Log, Logs
 from zaichik.core.pending import Pending
 from zaichik.core.retained import Retained
 from zaichik.core.rights import ANYBODY, TOPICS, User

@@ -269,7 +269,7 @@ class Store(DiskBudget):
             raise CannotOpen(problem, os.EX_IOERR) from error
 
     def check(self, name: str) -> None:
-        """See `zaichik.core.durable.Logs`."""
+        """See `zaichik.core.log.Logs`."""
         folder = folder_of(name)
         if name in self._misnamed:
             problem = (
@@ -283,7 +283,7 @@ class Store(DiskBudget):
                 raise Refused(ErrorCode.DAMAGED, problem, "topic")
 
     def create(self, name: str, epoch: int, settings: dict[str, int]) -> TopicLog:
-        """See `zaichik.core.durable.Logs`."""
+        """See `zaichik.core.log.Logs`."""
         topic = TopicHeader(name, epoch, settings)
         folder = f"{TOPICS}/{folder_of(name)}.{epoch:x}"
         recovered = Recovered(topic, new_state(topic))
@@ -292,7 +292,7 @@ class Store(DiskBudget):
         return log
 
     def sync_p99_us(self) -> int | None:
-        """See `zaichik.core.durable.Logs`."""
+        """See `zaichik.core.log.Logs`."""
         return self._resources.sync_times.p99_us()
 
     def _forget(self, log: TopicLog) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 
-from zaichik.core.durable import Durable, Write
+from zaichik.core.log import LogOwner, Write
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
 from zaichik.storage.disk import Disk, DiskFull, FileChanged
@@ -37,7 +37,7 @@ GROUP = 4 * 1024 * 1024  # bytes that are written and synced as one, and one rec
 
 
 class TopicLog:
-    """See `zaichik.core.durable.Log`.
+    """See `zaichik.core.log.Log`.
 
     Args:
         disk: where it is.
@@ -68,7 +68,7 @@ class TopicLog:
         self.end = recovered.state.end
         self.size = 0
         self.damage = recovered.damage
-        self.owner: Durable
+        self.owner: LogOwner
         self._log_bytes = topic.settings["log_bytes"]
         self._below = 0  # everything below this offset is to be removed
         self._own = 0  # what is below this has to go for `log_bytes` alone

@@ -1,6 +1,6 @@
 """The disk of a broker that is recorded: all that the broker learns from it is kept.
 
-It does what any other disk does. The seam is `Logs` and `Log` of `zaichik.core.durable`, so a store
+It does what any other disk does. The seam is `Logs` and `Log` of `zaichik.core.log`, so a store
 knows nothing of this. What the core reads of a log is an *answer*, which is in the recording after
 the call that asked for it. Answers that seldom change are written only when they differ from the
 last one. What a log does to the core is a *call*: something was synced or refused, the head has
@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from zaichik.apps.flight.answers import Callbacks
 from zaichik.apps.flight.format import ENTRY, FlightKind, packed, told
 from zaichik.apps.flight.tape import Tape
-from zaichik.core.durable import Durable, Write
+from zaichik.core.log import LogOwner, Write
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
 from zaichik.storage.recovery import Recovered
@@ -81,7 +81,7 @@ class RecordedLog(_Recorded):
         owner, head, end, size, damage: see `Log`.
     """
 
-    owner: Durable
+    owner: LogOwner
     head = _value("head")
     end = _value("end")
     size = _value("size")
@@ -154,7 +154,7 @@ class RecordedLog(_Recorded):
         self._asked.add(gone)
         self.inner.delete(_Callback(gone, self))
 
-    # -- what the log asks and does; see `Durable` -------------------------------------------------
+    # -- what the log asks and does; see `LogOwner` -----------------------------------------------
 
     @property
     def waiting(self) -> deque[Write]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from zaichik.apps.flight.answers import Answers, Callbacks, Different
 from zaichik.apps.flight.format import ENTRY, FlightKind, refusal
-from zaichik.core.durable import Durable
+from zaichik.core.log import LogOwner
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
 from zaichik.storage.recovery import Recovered, new_state
@@ -48,7 +48,7 @@ def _nothing(*_: object) -> None:
 class ReplayedLog(_Replayed):
     """A log of which only answers are known; see `Log`, and `RecordedLog`."""
 
-    owner: Durable
+    owner: LogOwner
     head = _value("head")
     end = _value("end")
     size = _value("size")
