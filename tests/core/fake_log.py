@@ -85,6 +85,9 @@ class FakeLog:
         """The records that wait."""
         return written(self.owner.waiting)
 
+    def clean(self):
+        pass
+
     def save(self):
         self.saves += 1
 

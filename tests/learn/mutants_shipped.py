@@ -369,7 +369,7 @@ MUTANTS = [
         "the newest of those that waited is answered first",
         "S16.25",
         "out of order|first_offset",
-        "Durable.on_synced",
+        "WriteQueue.take_synced",
         "self.waiting.popleft()",
         "self.waiting.pop()",
     ),

@@ -7,6 +7,7 @@ Nothing here waits, and nothing here knows of files: `zaichik.storage` has the l
 disk, and tests have others.
 """
 
+from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,6 +84,29 @@ class LogOwner(Protocol):
         """
 
 
+class TableOwner(LogOwner, Protocol):
+    """A table's side of its log.
+
+    Attributes:
+        deleted_below: see `Retained`: the log keeps it.
+    """
+
+    @property
+    def end(self) -> int:
+        """The offset after the last message that is stored in the table."""
+
+    deleted_below: int
+
+    def live_between(self, begin: int, end: int) -> tuple[int, int]:
+        """Returns how many messages of these offsets can be read, and about what they take."""
+
+    def live_offsets(self, offset: int, most: int) -> "array[int]":
+        """Returns the first offsets from that one on that can be read, in order.
+
+        There may be more than `most`; there are fewer only if these are all.
+        """
+
+
 class Log(Protocol):
     """A topic's log on a disk. No method waits.
 
@@ -135,6 +159,9 @@ class Log(Protocol):
 
     def drop_below(self, offset: int) -> None:
         """Remove files that hold nothing from that offset on."""
+
+    def clean(self) -> None:
+        """Rewrite files of which half is superseded, if there are any: only those of tables are."""
 
     def save(self) -> None:
         """Write a checkpoint, if there is anything new."""

@@ -24,6 +24,8 @@ from zaichik.core.rights import ANYBODY, TOPICS, User
 from zaichik.core.settings import BrokerSettings, TopicSettings
 from zaichik.core.sharing.budget import Budget
 from zaichik.core.sharing.quota import Quota
+from zaichik.core.tables.durable_table import DurableTable
+from zaichik.core.tables.keep_last import KeepLast
 from zaichik.core.tables.table import Table
 from zaichik.core.topic_controller import TopicController
 from zaichik_protocol import ErrorCode, Frame, Publish, Published, Refused, TopicCreated
@@ -120,16 +122,23 @@ class TopicRegistry:
         log: Log,
         lost: Sequence[tuple[int, int]] = (),
         positions: Mapping[str, int] | None = None,
+        kept: KeepLast | None = None,
     ) -> TopicController:
-        """Returns a durable topic that was on the disk; see `Durable`."""
+        """Returns a durable topic that was on the disk; see `Durable` and `DurableTable`."""
         stored = TopicSettings(**settings)
+
+        def retain(topic: TopicController, known: TopicSettings) -> Retained:
+            if known.table:
+                return DurableTable(topic, known, self._settings, log, kept, lost, positions)
+            return Durable(topic, known, log, lost, positions)
+
         topic = TopicController(
             name,
             stored,
             epoch,
             explicit=True,
             budget=self.budget,
-            retain=lambda topic, known: Durable(topic, known, log, lost, positions),
+            retain=retain,
         )
         self._keep(topic)
         return topic
@@ -371,6 +380,8 @@ class TopicRegistry:
         logs = self._logs
         if settings.durable and logs is not None:
             log = logs.create(topic.name, topic.epoch, settings.by_name())
+            if settings.table:
+                return DurableTable(topic, settings, self._settings, log)
             return Durable(topic, settings, log)
         if settings.table:
             return Table(topic, settings, self._settings)

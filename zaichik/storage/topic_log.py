@@ -92,6 +92,9 @@ class TopicLog:
             self._wants_drop = True
             self._work.write(self)
 
+    def clean(self) -> None:
+        """See `Log`: nothing is superseded."""
+
     def size_from(self, offset: int) -> int:
         """See `Log`."""
         return self._writer.bytes_from(offset)
@@ -114,7 +117,14 @@ class TopicLog:
         """Whether a worker thread has something to do."""
         if self.is_deleted:
             return bool(self._gone)
+        return self._has_writes() or self._has_more_work()
+
+    def _has_writes(self) -> bool:
         return bool(self.owner.waiting or self._wants_save or self._wants_drop)
+
+    def _has_more_work(self) -> bool:
+        """Returns whether there is something to do besides writing."""
+        return False
 
     def gather(self) -> Callable[[], Completion]:
         """Returns the work for a worker thread.

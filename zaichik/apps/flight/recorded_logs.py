@@ -92,6 +92,7 @@ class RecordedLog(_Recorded):
         inner.owner = self
         self.write = inner.write
         self.drop_below = inner.drop_below
+        self.clean = inner.clean
         self.save = inner.save
         self._asked = Callbacks()
         self._found: dict[Wake, int] = {}  # the offset of what was found for each last

@@ -58,6 +58,7 @@ class ReplayedLog(_Replayed):
         super().__init__(answers, number, last)
         self.write = _nothing
         self.drop_below = _nothing
+        self.clean = _nothing
         self.save = _nothing
         self._asked = Callbacks()
         self._found: dict[Wake, Entry] = {}  # what was found for each last
