@@ -166,13 +166,13 @@ def recover(disk: Disk, folder: str, jumps: Sequence[Jump] = ()) -> Recovered:
     # What no crash leaves in a log: what it was interrupted at is removed at the end.
     left = [name for name in files if _UNFINISHED.fullmatch(name)]
     begun = ""
-    replaced = 0
+    gone = left_over(opened, topic, head)
+    left += gone
     for name, found in opened.items():
-        if int(name[:20]) < max(head, replaced):
-            left.append(name)
-        elif found is not None and found[1].is_of(topic):
+        if name in gone:
+            continue
+        if found is not None and found[1].is_of(topic):
             recovered.segments.append(found[0])
-            replaced = found[0].until
         elif found is None and name == names[-1] and files[name] <= HEAD_SIZE:
             begun = name
         else:
@@ -188,6 +188,25 @@ def recover(disk: Disk, folder: str, jumps: Sequence[Jump] = ()) -> Recovered:
     if not recovered.damage:
         disk.remove([f"{folder}/{name}" for name in left])
     return recovered
+
+
+def left_over(opened: OpenedSegments, topic: TopicHeader, head: int) -> list[str]:
+    """Returns the names of files that are not part of the log any more.
+
+    Args:
+        opened: the segments, the oldest first.
+        topic: the topic.
+        head: the offset at which the log begins, as its checkpoints say.
+    """
+    names: list[str] = []
+    begins = head
+    for name, found in opened.items():
+        if int(name[:20]) < begins:
+            names.append(name)
+        elif found is not None and found[1].is_of(topic):
+            # What it was made of, if it was.
+            begins = max(begins, found[0].until)
+    return names
 
 
 def _gap(path: str, base: int, end: int) -> str:

@@ -197,14 +197,16 @@ class Writer:
         self._disk.replace(f"{self.folder}/{number:020}.state", data)
         return len(data)
 
-    @property
-    def rewritable_below(self) -> int:
-        """An offset below which no segment has a place that one of the last checkpoints names.
+    def rewritable_below(self, *, is_full: bool) -> int:
+        """Returns an offset below which no segment has a place that a checkpoint names.
 
-        Damaged checkpoints must not cost more than time.
+        That is one of the last two, so that a damaged one costs time only. If the log is full,
+        nothing may come that a second one could be made of: then it is the last one.
         """
         if self.is_damaged:
             return -1
+        if is_full:
+            return self._saved_in
         return min(self._saved_before, self._saved_in)
 
     @property

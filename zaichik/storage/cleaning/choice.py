@@ -79,7 +79,9 @@ def _run(
     """Returns the first neighbours that are so, and fit one segment, if there are enough."""
     run: list[Segment] = []
     room = most
-    for segment, size, is_so in zip(segments, sizes, are, strict=False):
+    # Of their heads, one is enough.
+    contents = [size - HEAD_SIZE for size in sizes]
+    for segment, size, is_so in zip(segments, contents, are, strict=False):
         if is_so and (size <= room or not run):
             run.append(segment)
             room -= size

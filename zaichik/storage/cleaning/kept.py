@@ -49,6 +49,11 @@ def rows_of(record: StoredRecord) -> Rows | None:
     return None
 
 
+def holes_of(record: StoredRecord) -> int:
+    """Returns how many offsets a whole record of this kind covers that have no message."""
+    return record.count - len(record.dropped) // COLUMNS
+
+
 def is_kept(record: StoredRecord) -> bool:
     """Returns whether the body of a record of this kind says what it may."""
     if not record.body:

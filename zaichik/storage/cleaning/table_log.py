@@ -58,6 +58,7 @@ class TableLog(TopicLog):
         self._rewriting: Rewriting | None = None
         self.bound = BESIDES
         self._wants_look = False
+        self._looks_when_saved = False  # a checkpoint was asked for, so that more may be rewritten
         self._is_step_next = False
         self._owed = 0  # bytes that steps are to read before the next group
         self._written = 0  # by groups, at the last look
@@ -114,6 +115,7 @@ class TableLog(TopicLog):
     def _look(self) -> None:
         """Begin to rewrite what is worth it, if there is anything. No thread may be at work."""
         self._wants_look = False
+        self._looks_when_saved = False
         writer = self._writer
         table = self._table
         self._written = writer.written
@@ -131,11 +133,12 @@ class TableLog(TopicLog):
             most=writer.segment_bytes,
             is_full=is_full,
         )
-        run = worth(below=writer.rewritable_below)
+        run = worth(below=writer.rewritable_below(is_full=is_full))
         if run:
             self._begin(run)
         elif writer.may_save and worth(below=FOREVER):
             self._wants_save = True
+            self._looks_when_saved = True
 
     def _begin(self, run: list[Segment]) -> None:
         segments = self._writer.segments
@@ -152,7 +155,7 @@ class TableLog(TopicLog):
         written = self._writer.written - self._written
         if self.size > self.bound:
             self._owed = min(self._owed + PACE * written, MOST_OWED)
-        if written >= LOOK_EVERY:
+        if written >= LOOK_EVERY or (self._looks_when_saved and self._writer.is_saved):
             self._look()
 
     def _has_stepped(self, *, is_done: bool) -> None:
