@@ -7,7 +7,6 @@ Nothing here waits, and nothing here knows of files: `zaichik.storage` has the l
 disk, and tests have others.
 """
 
-from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Protocol
 from zaichik.core.pending import Pending
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
+from zaichik.core.tables.keep_last import KeepLast
 from zaichik_protocol import Batch, Refused
 
 
@@ -88,23 +88,12 @@ class TableOwner(LogOwner, Protocol):
     """A table's side of its log.
 
     Attributes:
-        deleted_below: see `Retained`: the log keeps it.
+        kept: what can be read: all of it is on the disk. The log only looks.
     """
 
     @property
-    def end(self) -> int:
-        """The offset after the last message that is stored in the table."""
-
-    deleted_below: int
-
-    def live_between(self, begin: int, end: int) -> tuple[int, int]:
-        """Returns how many messages of these offsets can be read, and about what they take."""
-
-    def live_offsets(self, offset: int, most: int) -> "array[int]":
-        """Returns the first offsets from that one on that can be read, in order.
-
-        There may be more than `most`; there are fewer only if these are all.
-        """
+    def kept(self) -> KeepLast:
+        """See above."""
 
 
 class Log(Protocol):

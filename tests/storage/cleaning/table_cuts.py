@@ -89,10 +89,8 @@ class TableWorld(World):
 
     def _check_laws(self, topic):
         retained = topic.retained
-        fates = (
-            retained.resident + retained.expired + retained.evicted + retained.superseded
-        ) + retained.damaged
-        assert fates == topic.published == topic.end
+        gone = retained.expired + retained.evicted + retained.superseded
+        assert retained.resident + gone == topic.published == topic.end
 
     # -- what a start has to find --------------------------------------------------------------
 

@@ -14,14 +14,15 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from zaichik.apps.flight.answers import Callbacks
 from zaichik.apps.flight.format import ENTRY, FlightKind, packed, told
 from zaichik.apps.flight.tape import Tape
-from zaichik.core.log import LogOwner, Write
+from zaichik.core.log import LogOwner, TableOwner, Write
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
+from zaichik.core.tables.keep_last import KeepLast
 from zaichik.storage.recovery import Recovered
 from zaichik.storage.segment import TopicHeader
 from zaichik.storage.store import Store
@@ -92,7 +93,6 @@ class RecordedLog(_Recorded):
         inner.owner = self
         self.write = inner.write
         self.drop_below = inner.drop_below
-        self.clean = inner.clean
         self.save = inner.save
         self._asked = Callbacks()
         self._found: dict[Wake, int] = {}  # the offset of what was found for each last
@@ -150,6 +150,10 @@ class RecordedLog(_Recorded):
         """See above."""
         return int(self.note("size_from", self.inner.size_from(offset)))
 
+    def clean(self) -> None:
+        """See above. It is not written down: nobody can tell."""
+        self.inner.clean()
+
     def delete(self, gone: Callable[[], None]) -> None:
         """See above."""
         self._asked.add(gone)
@@ -166,6 +170,11 @@ class RecordedLog(_Recorded):
     def needed(self) -> int:
         """See above."""
         return self.owner.needed
+
+    @property
+    def kept(self) -> KeepLast:
+        """See `TableOwner`."""
+        return cast("TableOwner", self.owner).kept
 
     def on_synced(self, count: int) -> None:
         """See above.

@@ -5,26 +5,27 @@
     ahead    b=4 c=3 d=5                     what the next batch is judged by
 
 A batch is judged when it is accepted, so that a refusal needs no disk, and it is judged by its
-result (TAB-1). So the batches before it count, although nobody has been sent them. Each is judged
-twice, here and when it is stored: between the two, messages may expire.
+result (TAB-1). So the batches before it count, although nobody has been sent them.
 
-Of each batch, only its difference is remembered. Where something of it has expired meanwhile that
-it would have superseded, the difference is corrected. If the disk has no room, all differences are
-forgotten at once, and nothing else is to be undone.
+What counts is a sum: what is kept, and for each key that waits, its newest message less the one
+that is still kept. A message that is kept may expire meanwhile: then there is nothing to be taken
+off. If the disk has no room, all of it is forgotten at once, and nothing else is to be undone.
 """
 
 from collections import deque
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from zaichik.core.tables.keep_last import ROW, Change, KeepLast
 
 
-class Newest(NamedTuple):
-    """The newest message of a key that waits.
+class Counted(NamedTuple):
+    """A message, as limits count it.
 
     Attributes:
-        offset: its offset.
-        messages, size: 1, and what it takes; 0 if it is a tombstone, which does not count.
+        offset: its offset; -1 if there is none.
+        messages: 1; 0 if it is a tombstone, or none.
+        size: what it takes; 0 if it does not count.
     """
 
     offset: int
@@ -32,23 +33,21 @@ class Newest(NamedTuple):
     size: int
 
 
-class Difference:
-    """What one batch that waits will change.
+NONE = Counted(-1, 0, 0)
+
+
+class WaitingBatch(NamedTuple):
+    """A batch that waits.
 
     Attributes:
-        keys: those of its messages that no later one in it supersedes.
-        messages, size, keyless: how many more can be read after it than before it, and what they
-            take; see `KeepLast`.
-        replaced: the messages that it supersedes and that can still be read: their offsets, in
-            order, and what they take.
+        newest: of each key in it, the last message.
+        keyless: how many messages have no key.
+        keyless_bytes: what these take.
     """
 
-    def __init__(self, keys: dict[bytes, int], keyless: int) -> None:
-        self.keys = keys
-        self.messages = 0
-        self.size = 0
-        self.keyless = keyless
-        self.replaced: deque[tuple[int, int]] = deque()
+    newest: dict[bytes, Counted]
+    keyless: int
+    keyless_bytes: int
 
 
 class Ahead:
@@ -56,7 +55,7 @@ class Ahead:
 
     Args:
         kept: what can be read.
-        expires: whether messages do. If not, nothing is remembered for that.
+        expires: whether messages do.
 
     Attributes:
         messages, size, keyless: those of `kept` when all that waits is written.
@@ -65,8 +64,12 @@ class Ahead:
     def __init__(self, kept: KeepLast, *, expires: bool) -> None:
         self._kept = kept
         self._expires = expires
-        self._differences: deque[Difference] = deque()
-        self._newest: dict[bytes, Newest] = {}
+        self._batches: deque[WaitingBatch] = deque()
+        # Of each key that waits: its newest message, and the one that is kept.
+        self._newest: dict[bytes, Counted] = {}
+        self._replaced: dict[bytes, Counted] = {}
+        # Of those that are kept, if they expire: the offset and the key, the lowest offset first.
+        self._expiring: list[tuple[int, bytes]] = []
         self._messages = 0
         self._size = 0
         self._keyless = 0
@@ -92,19 +95,16 @@ class Ahead:
         Args:
             change: what it would change if nothing waited.
         """
-        if not self._differences:
+        if not self._batches:
             return change
         messages = change.messages + self._messages
         size = change.size + self._size
         for key in change.last.keys() & self._newest.keys():
-            # What waits has superseded the message that can still be read, and is superseded now.
+            # What waits has superseded the one that is kept already, and is superseded now.
             newest = self._newest[key]
-            messages -= newest.messages
-            size -= newest.size
-            its_size = self._kept.size_of(key)
-            if its_size:
-                messages += 1
-                size += its_size
+            replaced = self._replaced[key]
+            messages += replaced.messages - newest.messages
+            size += replaced.size - newest.size
         return change._replace(messages=messages, size=size)
 
     def add(self, change: Change, base: int) -> None:
@@ -114,13 +114,7 @@ class Ahead:
             change: what it will change.
             base: the offset of its first message.
         """
-        difference = Difference(change.last, change.keyless)
-        difference.messages = change.messages - self.messages
-        difference.size = change.size - self.size
-        if self._expires:
-            difference.replaced = self._replaced(change)
-        self._differences.append(difference)
-        self._count(difference, 1)
+        newest: dict[bytes, Counted] = {}
         keys = change.key_ends
         payloads = change.payload_ends
         for key, index in change.last.items():
@@ -128,56 +122,76 @@ class Ahead:
             messages = 0
             if size:
                 messages = 1
-                size += keys[index + 1] - keys[index] + ROW
-            self._newest[key] = Newest(base + index, messages, size)
+                size += len(key) + ROW
+            newest[key] = Counted(base + index, messages, size)
+        keyless_bytes = 0
+        if change.keyless:
+            for index in range(change.batch.count):
+                if keys[index] == keys[index + 1]:
+                    keyless_bytes += payloads[index + 1] - payloads[index] + ROW
+        self._batches.append(WaitingBatch(newest, change.keyless, keyless_bytes))
+        self._count_keyless(change.keyless, keyless_bytes)
+        for key, message in newest.items():
+            before = self._newest.get(key)
+            if before is None:
+                self._replace(key, self._of_kept(key))
+            else:
+                self._count(before, -1)
+            self._newest[key] = message
+            self._count(message, 1)
 
-    def _replaced(self, change: Change) -> deque[tuple[int, int]]:
-        """Returns what a batch supersedes that can be read, and that nothing before it does."""
-        kept = self._kept
-        replaced: list[tuple[int, int]] = []
-        for offset, (_, _, size) in zip(change.replaced, change.rows, strict=True):
-            is_counted = offset not in kept.tombstones
-            if is_counted and kept.key_at(offset) not in self._newest:
-                replaced.append((offset, size))
-        replaced.sort()
-        return deque(replaced)
-
-    def take_synced(self, base: int) -> int:
-        """Forget the oldest batch, whose first message has that offset: it is about to be kept.
-
-        Returns how many keys it has.
-        """
-        done = self._differences.popleft()
-        self._count(done, -1)
-        newest = self._newest
-        for key, index in done.keys.items():
-            if newest[key].offset == base + index:
-                del newest[key]
-        return len(done.keys)
+    def take_synced(self) -> int:
+        """Forget the oldest batch, which is about to be kept. Returns how many keys it has."""
+        done = self._batches.popleft()
+        self._count_keyless(-done.keyless, -done.keyless_bytes)
+        for key, message in done.newest.items():
+            self._count(self._replaced.pop(key), 1)
+            if self._newest[key].offset == message.offset:
+                del self._newest[key]
+                self._count(message, -1)
+            else:
+                # A later one waits, and this is what it will supersede.
+                self._replace(key, message)
+        return len(done.newest)
 
     def take_all_back(self) -> None:
         """Forget all that waits: it was refused."""
-        self._differences.clear()
+        self._batches.clear()
         self._newest.clear()
+        self._replaced.clear()
+        self._expiring.clear()
         self._messages = 0
         self._size = 0
         self._keyless = 0
 
     def expire_below(self, offset: int) -> None:
-        """Note that what could be read below that offset has expired.
+        """Note that what is kept below that offset has expired: nothing waits to supersede it."""
+        expiring = self._expiring
+        while expiring and expiring[0][0] < offset:
+            at, key = heappop(expiring)
+            replaced = self._replaced.get(key, NONE)
+            if replaced.offset == at:
+                self._count(replaced, 1)
+                self._replaced[key] = NONE
 
-        What waits will not supersede it any more.
-        """
-        for difference in self._differences:
-            replaced = difference.replaced
-            while replaced and replaced[0][0] < offset:
-                _, size = replaced.popleft()
-                difference.messages += 1
-                difference.size += size
-                self._messages += 1
-                self._size += size
+    def _of_kept(self, key: bytes) -> Counted:
+        size = self._kept.size_of(key)
+        if not size:
+            return NONE
+        return Counted(self._kept.offset_of(key), 1, size)
 
-    def _count(self, difference: Difference, sign: int) -> None:
-        self._messages += sign * difference.messages
-        self._size += sign * difference.size
-        self._keyless += sign * difference.keyless
+    def _replace(self, key: bytes, message: Counted) -> None:
+        """Note that what waits for a key will supersede that message."""
+        self._replaced[key] = message
+        self._count(message, -1)
+        if self._expires and message.messages:
+            heappush(self._expiring, (message.offset, key))
+
+    def _count(self, message: Counted, sign: int) -> None:
+        self._messages += sign * message.messages
+        self._size += sign * message.size
+
+    def _count_keyless(self, messages: int, size: int) -> None:
+        self._keyless += messages
+        self._messages += messages
+        self._size += size

@@ -10,7 +10,6 @@ The files of the log never go to make room. They go when all that is in them has
 then, the log rewrites those of which half is superseded, and asks the table what is left.
 """
 
-from array import array
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -87,14 +86,6 @@ class DurableTable(Table):
     def needed(self) -> int:
         """See `LogOwner`: nothing goes to make room."""
         return self.log.head
-
-    def live_between(self, begin: int, end: int) -> tuple[int, int]:
-        """See `TableOwner`."""
-        return self.kept.live_between(begin, end)
-
-    def live_offsets(self, offset: int, most: int) -> "array[int]":
-        """See `TableOwner`."""
-        return self.kept.live_offsets(offset, most)
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -176,7 +167,7 @@ class DurableTable(Table):
             done = self.queue.take_synced()
             self.queue.answer(done)
             if isinstance(done.what, Batch):
-                keys = self._ahead.take_synced(done.base)
+                keys = self._ahead.take_synced()
                 self.waiting_memory -= WAITING_KEY * keys
                 topic.store(done.what, done.accepted_us)
         topic.charge()
@@ -279,6 +270,11 @@ class DurableTable(Table):
         return stored, memory + self.waiting_memory
 
     # -- what `describe` reports -----------------------------------------------------------------
+
+    @property
+    def resident(self) -> int:
+        """See `Retained`."""
+        return self.kept.live + self._damaged
 
     @property
     def damaged(self) -> int:

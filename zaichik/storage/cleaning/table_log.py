@@ -18,6 +18,7 @@ from functools import partial
 from typing import cast
 
 from zaichik.core.log import TableOwner
+from zaichik.core.tables.keep_last import KeepLast
 from zaichik.storage.cleaning.choice import clean_below, worth_rewriting
 from zaichik.storage.cleaning.kept import COLUMNS
 from zaichik.storage.cleaning.rewriting import STEP, CannotRewrite, Rewriting
@@ -66,15 +67,16 @@ class TableLog(TopicLog):
         super().__init__(disk, folder, topic, recovered, resources)
 
     @property
-    def _table(self) -> TableOwner:
-        return cast("TableOwner", self.owner)
+    def _kept(self) -> KeepLast:
+        """What is in the table."""
+        return cast("TableOwner", self.owner).kept
 
     # -- the event loop ----------------------------------------------------------------------------
 
     def clean(self) -> None:
         """See `Log`."""
-        table = self._table
-        seen = (self.size, table.end, table.deleted_below)
+        kept = self._kept
+        seen = (self.size, kept.next_offset, kept.deleted_below)
         if seen != self._seen and self._rewriting is None and not self.is_deleted:
             self._seen = seen
             self._wants_look = True
@@ -88,7 +90,7 @@ class TableLog(TopicLog):
         if self.is_deleted:
             self._rewriting = None
             return super().gather()
-        self._writer.know_deleted(self._table.deleted_below)
+        self._writer.know_deleted(self._kept.deleted_below)
         if self._wants_look:
             self._look()
         rewriting = self._rewriting
@@ -106,7 +108,7 @@ class TableLog(TopicLog):
         if not all(segment in segments for segment in rewriting.run):
             # They have expired meanwhile.
             return partial(self._give_up, rewriting)
-        live = self._table.live_offsets(rewriting.offset, OFFSETS)
+        live = self._kept.live_offsets(rewriting.offset, OFFSETS)
         known = rewriting.new.until
         if len(live) >= OFFSETS:
             known = min(known, live[-1] + 1)
@@ -117,9 +119,9 @@ class TableLog(TopicLog):
         self._wants_look = False
         self._looks_when_saved = False
         writer = self._writer
-        table = self._table
+        kept = self._kept
         self._written = writer.written
-        messages, live = table.live_between(self.head, table.end)
+        messages, live = kept.live_between(self.head, kept.next_offset)
         live += COLUMNS * messages
         besides = max(BESIDES, 8 * writer.checkpoint_bytes)
         self.bound = live * 5 // 2 + 2 * writer.segment_bytes + besides
@@ -129,7 +131,7 @@ class TableLog(TopicLog):
         worth = partial(
             worth_rewriting,
             writer.segments,
-            live=table.live_between,
+            live=kept.live_between,
             most=writer.segment_bytes,
             is_full=is_full,
         )
@@ -145,7 +147,7 @@ class TableLog(TopicLog):
         first = segments.index(run[0])
         until = segments[first + len(run)].base
         stuck_from = clean_below(segments[:first])
-        self._rewriting = self._writer.rewriting(run, until, self._table.end, stuck_from)
+        self._rewriting = self._writer.rewriting(run, until, self._kept.next_offset, stuck_from)
 
     def _finish(self, count: int, full: str) -> None:
         """See `TopicLog`."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from zaichik.storage.cleaning.kept import holes_of
 from zaichik.storage.disk import Disk
 from zaichik.storage.ownership import denied
-from zaichik.storage.record import HEADER, RecordKind
+from zaichik.storage.record import HEADER, RecordKind, StoredRecord
 from zaichik.storage.recovery import (
     TOPIC_FILE,
     checkpoints,
@@ -71,6 +71,13 @@ class CheckedSegment:
     end: int = 0
     lost: list[OffsetRange] = field(default_factory=list)
     holes: int = 0
+
+    def note(self, record: StoredRecord) -> None:
+        """Note what a whole record says of offsets without messages."""
+        if record.kind == RecordKind.LOST and record.count:
+            self.lost.append((record.base, record.base + record.count))
+        elif record.kind == RecordKind.KEPT:
+            self.holes += holes_of(record)
 
     def add(self, begin: int, end: int, base: int, to: int, accepted_us: int) -> None:
         """Note a stretch.
@@ -300,10 +307,7 @@ def _read(disk: Disk, part: CheckedSegment, later: list[Segment], at_us: int) ->
             bad = -1
         end = record.base + record.count
         at_us = record.accepted_us
-        if record.kind == RecordKind.LOST and record.count:
-            part.lost.append((record.base, end))
-        elif record.kind == RecordKind.KEPT:
-            part.holes += holes_of(record)
+        part.note(record)
     if after is not None:
         named_end = after.base
     named_end = max(named_end, end)
