@@ -71,6 +71,7 @@ class FakeLog:
         self.bad = ()
         self.files = 2
         self.saves = 0
+        self.bound = 0
         self._chunks = {}
 
     @property

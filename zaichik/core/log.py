@@ -104,6 +104,7 @@ class Log(Protocol):
         head: the first offset on the disk that stays: everything below is gone, or being removed.
         end: the offset after the last message that a start has found on the disk.
         size: its bytes, including those that are being written.
+        bound: of a table's: the bytes from which on rewriting comes before writing; else 0.
         damage: what is wrong with it, for a person; "" if no damage is known.
     """
 
@@ -111,6 +112,7 @@ class Log(Protocol):
     head: int
     end: int
     size: int
+    bound: int
     damage: str
 
     def write(self) -> None:

@@ -67,6 +67,7 @@ class TopicLog:
         self.head = self._writer.head
         self.end = recovered.state.end
         self.size = 0
+        self.bound = 0
         self.damage = recovered.damage
         self.owner: LogOwner
         self._log_bytes = topic.settings["log_bytes"]

@@ -79,13 +79,14 @@ class RecordedLog(_Recorded):
     To the core it is a `Log`, and to the log that does the work it is the owner.
 
     Attributes:
-        owner, head, end, size, damage: see `Log`.
+        owner, head, end, size, bound, damage: see `Log`.
     """
 
     owner: LogOwner
     head = _value("head")
     end = _value("end")
     size = _value("size")
+    bound = _value("bound")
     damage = _value("damage")
 
     def __init__(self, inner: Any, number: int, tape: Tape) -> None:

@@ -21,7 +21,15 @@ from zaichik_protocol import Batch
 
 # Of a log that nobody has asked yet; a replay is asked by `--explain` what the recorded broker may
 # never have been.
-UNKNOWN = {"head": 0, "end": 0, "size": 0, "damage": "", "expired_until": 0, "size_from": 0}
+UNKNOWN = {
+    "head": 0,
+    "end": 0,
+    "size": 0,
+    "bound": 0,
+    "damage": "",
+    "expired_until": 0,
+    "size_from": 0,
+}
 
 
 class _Replayed:
@@ -52,6 +60,7 @@ class ReplayedLog(_Replayed):
     head = _value("head")
     end = _value("end")
     size = _value("size")
+    bound = _value("bound")
     damage = _value("damage")
 
     def __init__(self, answers: Answers, number: int, last: dict[str, Any]) -> None:

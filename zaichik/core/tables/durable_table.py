@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # Memory of a key that waits, besides its bytes: what it will change, and what it will be then.
 WAITING_KEY = 400
+LOGGED = 12  # bytes of a message in a log that was rewritten, besides those that limits count
 
 
 class DurableTable(Table):
@@ -288,9 +289,12 @@ class DurableTable(Table):
 
     def own_fields(self) -> dict[str, Any]:
         """See `Retained`."""
+        kept = self.kept
         return {
             **super().own_fields(),
             "log_bytes": self.log.size,
+            "log_live_bytes": kept.size + kept.tombstone_bytes + LOGGED * kept.live,
+            "log_bound_bytes": self.log.bound,
             "waiting_bytes": self.waiting_bytes,
             "damage": self.log.damage,
         }

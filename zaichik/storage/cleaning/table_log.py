@@ -43,9 +43,8 @@ MOST_OWED = 16 * 1024 * 1024  # bytes that are read before the next group, at mo
 class TableLog(TopicLog):
     """See above, and `TopicLog`.
 
-    Attributes:
-        bound: bytes from which on rewriting is behind: 2.5 times what live messages take, two
-            segments, and what lies after the last two checkpoints.
+    `bound` is 2.5 times what live messages take, two segments, and what may lie after the last two
+    checkpoints.
     """
 
     def __init__(
@@ -57,7 +56,6 @@ class TableLog(TopicLog):
         resources: LogResources,
     ) -> None:
         self._rewriting: Rewriting | None = None
-        self.bound = BESIDES
         self._wants_look = False
         self._looks_when_saved = False  # a checkpoint was asked for, so that more may be rewritten
         self._is_step_next = False
@@ -65,6 +63,7 @@ class TableLog(TopicLog):
         self._written = 0  # by groups, at the last look
         self._seen = (0, 0, 0)  # what there was at the last look
         super().__init__(disk, folder, topic, recovered, resources)
+        self.bound = BESIDES + 2 * self._writer.segment_bytes
 
     @property
     def _kept(self) -> KeepLast:
