@@ -180,8 +180,10 @@ class Rewriting:
         keys = rows.batch.keys()
         payloads = rows.batch.payloads()
         for row in kept:
-            if self._is_full(offsets[row]):
+            if self._size >= RECORD or len(self._keys) == RECORD_MESSAGES:
                 self._flush()
+            if offsets[row] - self._end >= MOST_COVERED:
+                self._cover(offsets[row])
             self._keys.append(keys[row])
             self._payloads.append(payloads[row])
             self._offsets.append(offsets[row])
@@ -202,11 +204,6 @@ class Rewriting:
         return sorted(stays)
 
     # -- writing ---------------------------------------------------------------------------------
-
-    def _is_full(self, offset: int) -> bool:
-        """Returns whether a message with that offset needs another record."""
-        is_large = self._size >= RECORD or len(self._keys) == RECORD_MESSAGES
-        return is_large or offset - self._end >= MOST_COVERED
 
     def _flush(self) -> None:
         """Make a record of what is gathered."""
