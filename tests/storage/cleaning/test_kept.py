@@ -11,7 +11,11 @@ from zaichik.storage.cleaning.kept import COLUMNS, holes, holes_of, is_kept, kep
 from zaichik.storage.record import RecordKind, StoredRecord
 from zaichik_protocol import Batch
 
-ROWS = Rows(array("q", [7, 9, 10]), array("q", [-5, 20, 30]), Batch.of([(b"a", b"1"), (b"", b""), (b"c", b"3")]))  # fmt: skip
+ROWS = Rows(
+    array("q", [7, 9, 10]),
+    array("q", [-5, 20, 30]),
+    Batch.of([(b"a", b"1"), (b"", b""), (b"c", b"3")]),
+)
 
 
 def test_a_record_says_which_offsets_and_when():
