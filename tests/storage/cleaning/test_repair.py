@@ -28,7 +28,11 @@ def test_a_check_counts_messages_and_not_holes():
     assert (found.problems, found.hopeless, found.messages) == ([], [], 4)
 
 
-@pytest.mark.parametrize("at", [10, HEADER.size + 5, HEADER.size + 30], ids=["head", "columns", "batch"])  # fmt: skip
+@pytest.mark.parametrize(
+    "at",
+    [10, HEADER.size + 5, HEADER.size + 30],
+    ids=["head", "columns", "batch"],
+)
 def test_damage_in_what_was_kept_is_found_and_given_up(at):
     """DUR-7, DUR-10: with all offsets that the record covers."""
     log = rewritten()

@@ -296,23 +296,19 @@ def test_a_full_log_makes_room_although_nothing_can_be_published(monkeypatch):
     assert isinstance(answer, Published)
 
 
-def deleted(table):
-    """Publish a key, fill a file with live messages, and delete the key in the next one."""
+def test_a_key_that_was_deleted_does_not_come_back_with_a_start():
+    """TAB-5: the file with its message is not worth rewriting, and that with its tombstone is."""
+    table = Tabled(TOMBSTONES_MS=1000)
     table.publish((b"deleted", b"1"))
     for number in range(6):
         table.publish((b"%d" % number, bytes(10 * KIB)))
         table.work()
     table.publish((b"deleted", b""))
-    table.fill(3)
+    table.publish((b"a", b"1"))
+    table.work()
     table.clock.advance(2)
-
-
-def test_a_key_that_was_deleted_does_not_come_back_with_a_start():
-    """TAB-5: the file with its message is not worth rewriting, and that with its tombstone is."""
-    table = Tabled(TOMBSTONES_MS=1000)
-    deleted(table)
     table.broker.sweep()
-    table.fill(3)
+    table.fill(6)
     table.work()
     assert table.segments[0].until == 0
     assert any(segment.until for segment in table.segments)
