@@ -12,6 +12,8 @@ import logging
 from array import array
 from collections.abc import Iterator
 from itertools import compress
+from operator import eq
+from operator import eq
 
 from zaichik.core.tables.keep_last import KeepLast, Rows
 from zaichik.core.tables.key_index import KeyIndex
@@ -101,7 +103,10 @@ def _live_of(rows: Rows, index: KeyIndex) -> Rows | None:
     """Returns those of the messages that are the newest of their keys, or have none."""
     offsets = rows.offsets
     keys = rows.batch.keys()
-    alive = [not key or index.get(key) == offset for key, offset in zip(keys, offsets, strict=True)]
+    alive = [*map(eq, index.offsets_of(keys), offsets)]
+    # Nothing supersedes a message without a key.
+    if b"" in keys:
+        alive = [it or not key for it, key in zip(alive, keys, strict=True)]
     if all(alive):
         return rows
     left = [*compress(range(len(keys)), alive)]
