@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from struct import pack
 from typing import Any, TypeVar, cast
 
 from zaichik.apps.flight.answers import Callbacks
@@ -105,6 +106,21 @@ class RecordedLog(_Recorded):
         state = b64encode(found.state.checkpoint(topic.epoch, 0, 0, 0)).decode()
         said = packed(topic.name, head, end, topic.epoch, topic.settings, topic.lost, state)
         self._tape.note(FlightKind.RECOVERED, self._number, said)
+        if found.kept is not None:
+            self._note_table(found.kept)
+
+    def _note_table(self, kept: KeepLast) -> None:
+        """Record what is in a table."""
+        numbers = packed(kept.head, kept.deleted_below, kept.expired, kept.superseded)
+        self._tape.note(FlightKind.TABLE, self._number, numbers)
+        offset = kept.readable_from(0)
+        while offset < kept.next_offset:
+            some = kept.together(offset)
+            count = some.batch.count
+            offsets = pack(f"<I{count}q", count, *some.offsets)
+            data = self._tape.masked(some.batch).data
+            self._tape.note(FlightKind.ROWS, self._number, offsets, some.accepted_us, data)
+            offset = kept.readable_from(some.offsets[-1] + 1)
 
     # -- what the core asks; see `Log` -------------------------------------------------------------
 

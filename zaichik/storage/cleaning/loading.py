@@ -13,7 +13,6 @@ from array import array
 from collections.abc import Iterator
 from itertools import compress
 from operator import eq
-from operator import eq
 
 from zaichik.core.tables.keep_last import KeepLast, Rows
 from zaichik.core.tables.key_index import KeyIndex
