@@ -234,8 +234,8 @@ DURABLE_SLIPS = [
     Slip(
         "a segment whose first record has expired goes on",
         "writer:Writer.write",
-        "segment.size >= self._segment_bytes or self._is_old(segment, group[0].accepted_us)",
-        "segment.size >= self._segment_bytes",
+        "segment.size >= self.segment_bytes or self._is_old(segment, group[0].accepted_us)",
+        "segment.size >= self.segment_bytes",
         "storage/test_writer.py",
     ),
     Slip(

@@ -643,7 +643,7 @@ MUTANTS = [
         "tombstones that are superseded in their batch need not be meant",
         "S17.11",
         "should have come",
-        "Table.publish",
+        "Table._judged",
         "change.has_tombstones and not tombstones",
         "change.tombstones and not tombstones",
     ),

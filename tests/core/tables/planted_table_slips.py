@@ -203,7 +203,7 @@ TABLE_SLIPS = [
     ),
     TableSlip(
         "a tombstone that is superseded at once need not be meant",
-        "Table.publish",
+        "Table._judged",
         "change.has_tombstones",
         "change.tombstones",
     ),
