@@ -14,12 +14,14 @@ import anyio
 from zaichik.learn.burst import Burst
 from zaichik.learn.connection import Connection, Pair
 from zaichik.learn.failure import Failure
-from zaichik.learn.layouts import CAPACITY, WINDOW
+from zaichik.learn.layouts import CAPACITY, KEPT, TABLE, TABLES, WINDOW
 from zaichik.learn.stages.s16_durable import HOUR_MS, make_durable
 from zaichik.learn.stages.s16_durable import STAGE as STAGE
 from zaichik.learn.stages.s16_names import NAMED, REDELIVERED, RESUMED, delivered
 from zaichik.learn.stages.s16_numbered import DUPLICATE, Producer
 from zaichik.learn.stages.s16_options import named
+from zaichik.learn.stages.s17_full import store
+from zaichik.learn.stages.s17_tables import late, readable
 from zaichik.learn.trial import Restartable, Trial
 from zaichik.learn.wire import Frame
 
@@ -29,6 +31,7 @@ WINDOW_S, MARGIN_S = 1.0, 0.1
 WRITTEN_S = [1.5, 4.0, 10.0]
 MESSAGES = 6
 ROUNDS = 3
+KEYS = 4
 
 
 @asynccontextmanager
@@ -271,3 +274,39 @@ async def burst(trial: Trial) -> None:
             kept, _ = await _all(client, burst.topic)
             burst.check([payload for _, payload in kept])
             end = len(kept)
+
+
+@STAGE.check(
+    "a durable table has the newest message of each key after kill -9, deleted keys stay deleted",
+    hint="Superseding is a fold over the log: read it from its beginning, and do with each message "
+    "what you did when it came. A tombstone is a message.",
+    how="Read the log twice: first for the newest offset of each key, then for the messages that "
+    "have one of these.",
+    where="zaichik/storage/cleaning/loading.py: `load`.",
+    sentences="durable.5 durable.6 table.4 table.5 table.12 table.20 table.21",
+    once=True,
+)
+async def table_comes_back(trial: Trial) -> None:
+    """A few keys, changed and deleted in three lives; a reader that comes late in each."""
+    topic = trial.topic()
+    async with _first_life(trial) as (server, first):
+        frame = await first.ask_optional(
+            "CreateTopic",
+            "durable tables",
+            unless="settings",
+            topic=topic,
+            settings={TABLE: 1, KEPT: 1},
+        )
+        first.must_be(frame, "TopicCreated", created=1)
+        published: list[Pair] = []
+        for _ in range(ROUNDS):
+            client = await trial.client(server.target, features=TABLES)
+            for _ in range(MESSAGES):
+                key = b"key %d" % trial.rng.randrange(KEYS)
+                batch = [trial.message(key), trial.message(b"other"), (b"gone", b"")]
+                await store(client, topic, *batch, at=len(published))
+                published += batch
+            await late(client, topic, readable(published))
+            await _next_life(trial, server)
+            client = await trial.client(server.target, features=TABLES)
+            await late(client, topic, readable(published), epoch=frame["epoch"])
