@@ -187,6 +187,7 @@ bench-others: $(VENV)/.installed-dev $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/reliability.py --runs 3 --only connections descriptors drain cuts
 	$(BIN)/python -m benchmarks.isolation --rounds 3
 	$(BIN)/python -m benchmarks.bound
+	$(BIN)/python -m benchmarks.cleaning
 
 bench-spark: $(VENV)/.installed-bench $(VENV)/.java
 	$(BIN)/python benchmarks/spark.py

@@ -613,6 +613,17 @@ def test_memory_is_compared_with_what_is_reported_after_each_step():
     assert filled["grown"] > empty["grown"] > 0
 
 
+@pytest.mark.long
+def test_a_table_is_published_to_while_its_log_is_rewritten():
+    done = run("benchmarks.cleaning", "--quick")
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, rate, delay, log, start = done.stdout.splitlines()
+    assert float(rate.split()[-1]) > 0
+    assert float(delay.split()[-1]) > 0
+    assert "262,000 live" in log
+    assert start.startswith("a start with 2,000 keys")
+
+
 @pytest.mark.parametrize(("grown", "is_bounded"), [(129, True), (130, False)])
 def test_memory_may_grow_by_a_quarter_more_than_is_reported(grown, is_bounded):
     point = bound.Point("keys", grown * bound.MIB, 100 * bound.MIB, refused=0, seconds=1.0)

@@ -51,7 +51,7 @@ class Written:
 
 
 class FakeLog:
-    """See `zaichik.core.durable.Log`.
+    """See `zaichik.core.log.Log`.
 
     Args:
         end: where it begins.
@@ -71,6 +71,7 @@ class FakeLog:
         self.bad = ()
         self.files = 2
         self.saves = 0
+        self.bound = 0
         self._chunks = {}
 
     @property
@@ -84,6 +85,9 @@ class FakeLog:
     def gathered(self):
         """The records that wait."""
         return written(self.owner.waiting)
+
+    def clean(self):
+        pass
 
     def save(self):
         self.saves += 1

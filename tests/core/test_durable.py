@@ -8,7 +8,7 @@ import pytest
 from conversation import Conversation, batch, broker_with
 from fake_log import Durably, FakeLog, FakeLogs, durable_broker
 
-from zaichik.core import durable as durable_module
+from zaichik.core import write_queue
 from zaichik.core.settings import TopicSettings
 from zaichik.core.sharing.prices import ENTRY, TOPIC
 from zaichik_protocol import (
@@ -377,7 +377,7 @@ def test_remembered_answers_are_charged_with_what_they_hold(keys):
 
 
 def test_too_much_that_waits_is_refused_until_some_of_it_is_on_the_disk(monkeypatch):
-    monkeypatch.setattr(durable_module, "WAITING_BYTES", 900)
+    monkeypatch.setattr(write_queue, "WAITING_BYTES", 900)
     client = durably(MAX_BYTES=1000)
     client.publish(10, b"x" * 600)
     assert codes(client.publish(11, b"y" * 600)) == [(11, ErrorCode.NO_MEMORY)]
@@ -387,7 +387,7 @@ def test_too_much_that_waits_is_refused_until_some_of_it_is_on_the_disk(monkeypa
 
 
 def test_too_many_that_wait_are_refused_however_small(client, monkeypatch):
-    monkeypatch.setattr(durable_module, "WAITING_BATCHES", 3)
+    monkeypatch.setattr(write_queue, "WAITING_BATCHES", 3)
     for _ in range(3):
         assert client.publish(0, b"x") == []
     assert codes(client.publish(11, b"x")) == [(11, ErrorCode.NO_MEMORY)]
@@ -427,7 +427,7 @@ def test_what_waits_for_the_disk_counts_as_memory_when_it_is_accepted(size):
         while topic.retained.waiting_bytes < MIB:
             assert client.publish(0, b"x" * size) == []
             most = topic.retained.waiting_memory + TOPIC + topic.decisions.bytes
-            assert most - durable_module.UNCOUNTED_BYTES < topic.memory <= most
+            assert most - write_queue.UNCOUNTED_BYTES < topic.memory <= most
             assert budget.used <= 2 * MIB
         assert 0 < resident.bytes < MIB
         client.log.refuse_all()
@@ -455,7 +455,7 @@ def test_what_takes_no_offset_costs_memory_while_it_waits():
     before = client.topic.memory
     for _ in range(100):
         client.publish(0, (b"key", b"y"))
-    assert client.topic.memory > before + 100 * 1_250 - durable_module.UNCOUNTED_BYTES
+    assert client.topic.memory > before + 100 * 1_250 - write_queue.UNCOUNTED_BYTES
     client.log.sync()
     assert client.topic.memory == before + client.topic.decisions.bytes
 

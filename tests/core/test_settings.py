@@ -149,6 +149,14 @@ def test_a_table_keeps_messages_for_ever_and_has_no_window_unless_told_otherwise
     assert defaults.merged(((11, 1),)).compaction_window_ms == 0
 
 
+def test_the_log_of_a_table_has_room_for_what_was_superseded():
+    """DUR-10: by default as much as it needs."""
+    assert merged((11, 1), (8, 1)).log_bytes == 1024 * MIB
+    assert merged((11, 1), (8, 1), (4, 512 * MIB)).log_bytes == 4096 * MIB
+    assert merged((11, 1), (8, 1), (4, MIB), (9, 8 * MIB)).log_bytes == 8 * MIB
+    assert merged((8, 1), (4, 512 * MIB)).log_bytes == 1024 * MIB
+
+
 @pytest.mark.parametrize(
     ("pairs", "code"),
     [
@@ -157,7 +165,7 @@ def test_a_table_keeps_messages_for_ever_and_has_no_window_unless_told_otherwise
         (((11, 1), (7, 1)), ErrorCode.INVALID_FIELD),
         (((12, 5),), ErrorCode.INVALID_FIELD),
         (((11, 0), (12, 5)), ErrorCode.INVALID_FIELD),
-        (((11, 1), (8, 1)), ErrorCode.UNSUPPORTED),
+        (((11, 1), (8, 1), (4, MIB), (9, 7 * MIB)), ErrorCode.INVALID_FIELD),
         (((11, 1), (6, 1)), ErrorCode.UNSUPPORTED),
     ],
     ids=[
@@ -166,7 +174,7 @@ def test_a_table_keeps_messages_for_ever_and_has_no_window_unless_told_otherwise
         "lossless",
         "no table",
         "not a table",
-        "on a disk",
+        "with a small log",
         "with a journal",
     ],
 )

@@ -35,7 +35,7 @@ BY_HAND = [
     name for name, check in CHECKS.items() if check.function.__module__.endswith(".s16_clock")
 ]
 KILLING = [
-    name for name, check in CHECKS.items() if check.function.__module__.endswith(".s16_killed")
+    name for name, check in CHECKS.items() if check.function.__module__.endswith("_killed")
 ]
 
 

@@ -75,8 +75,8 @@ MUTANTS = [
         "refusals are forgotten",
         "S16.31",
         "should",
-        "Durable.record_refusal",
-        "not producer or refusal.code.retryable or self.log.damage",
+        "WriteQueue.record_refusal",
+        "not producer or refusal.code.retryable or self._log.damage",
         "True",
     ),
     Mutant(
@@ -124,10 +124,18 @@ MUTANTS = [
         "S16.34",
         "acknowledged",
         "Durable.publish",
-        "answer = self._write(write)",
+        "answer = self.queue.add_batch(write, stored)",
         """
-        answer = self._write(write)
+        answer = self.queue.add_batch(write, stored)
         answer.settle(Published(0, write.base, stored.count, write.compacted, 0, dropped))
         """,
+    ),
+    Mutant(
+        "a table has the first message of a key after a start",
+        "S16.38",
+        "should have come|was not due",
+        "_note_newest",
+        "index.update(newest, 0)",
+        "index.update({key: at for key, at in newest.items() if index.get(key) < 0}, 0)",
     ),
 ]

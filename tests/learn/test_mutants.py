@@ -41,6 +41,7 @@ ELSEWHERE = {
     "s16_kept",
     "s16_durable",
     "s16_killed",
+    "s16_table_killed",
     "s16_explaining",
     "s17_following",
     "s17_tables",

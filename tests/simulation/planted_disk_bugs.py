@@ -88,9 +88,9 @@ def that_all_was_compacted_is_answered_before_what_kept_it_out_is_synced(monkeyp
 def offsets_that_found_no_room_are_not_given_back(monkeypatch):
     def make(real):
         def on_refused(self, refusal):
-            after = self.next
+            after = self.queue.next
             real(self, refusal)
-            self.next = after
+            self.queue.next = after
 
         return on_refused
 

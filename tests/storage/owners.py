@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 from made import topic
 
-from zaichik.core.durable import Write
+from zaichik.core.log import Write
 from zaichik.net.background import BackgroundTasks
 from zaichik.server.disk_threads import DiskThreads
 from zaichik_protocol import Batch

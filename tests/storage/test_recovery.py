@@ -550,7 +550,7 @@ def newer(data):
     mark = b"zaichik topic 1\n"
     return seal(
         mark,
-        json.dumps({**json.loads(unseal(mark, data)), "format": 2, "new": "something"}).encode(),
+        json.dumps({**json.loads(unseal(mark, data)), "format": 3, "new": "something"}).encode(),
     )
 
 
@@ -559,7 +559,7 @@ def test_a_newer_format_is_refused_and_nothing_touched():
     disk = with_log(content[LOG][:-1], **{TOPIC: newer(content[TOPIC])})
     before = dict(disk.content)
     with pytest.raises(
-        NewerFormat, match="the log of 'orders' has format 2, and this zaichik knows 1"
+        NewerFormat, match="the log of 'orders' has format 3, and this zaichik knows 2"
     ):
         recover(disk, FOLDER)
     assert (disk.content, disk.calls) == (before, [("sync_names", FOLDER), ("drop_cache", LOG)])

@@ -74,9 +74,9 @@ def test_a_file_with_the_name_of_another_offset_is_none():
 
 
 def test_a_head_of_a_newer_format_is_refused():
-    told = {**topic().fields(), "format": 2, "base": 70, "salt": 0, "accepted_us": 0}
+    told = {**topic().fields(), "format": 3, "base": 70, "salt": 0, "accepted_us": 0}
     data = seal(b"zaichik log 1\n", json.dumps(told).encode()).ljust(HEAD_SIZE, b"\0")
-    with pytest.raises(NewerFormat, match=r"'orders' has format 2, and this zaichik knows 1"):
+    with pytest.raises(NewerFormat, match=r"'orders' has format 3, and this zaichik knows 2"):
         opened(SimDisk({path_of(70): data}), 70)
 
 

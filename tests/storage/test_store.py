@@ -200,7 +200,7 @@ async def test_a_symbolic_link_is_a_folder_like_any(tmp_path):
 def newer_topic(path):
     """Makes a topic's file one that a later version has written."""
     mark = b"zaichik topic 1\n"
-    told = json.loads(unseal(mark, path.read_bytes())) | {"format": 2, "new": 1}
+    told = json.loads(unseal(mark, path.read_bytes())) | {"format": 3, "new": 1}
     path.write_bytes(seal(mark, json.dumps(told).encode()))
 
 
@@ -217,7 +217,7 @@ async def test_a_newer_format_is_refused_and_nothing_is_touched(tmp_path):
     log = next(alpha.glob("*.log"))
     log.write_bytes(log.read_bytes()[:-1])
     content = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    problem = "the log of 'zeta' has format 2, and this zaichik knows 1; nothing was changed"
+    problem = "the log of 'zeta' has format 3, and this zaichik knows 2; nothing was changed"
     assert refusal_of(tmp_path) == (
         f"{tmp_path} was written by a newer zaichik: {problem}",
         os.EX_CONFIG,

@@ -7,7 +7,8 @@ import pytest
 from made import FOLDER, KIB, MIB, as_told, changed, path_of, start, topic
 from sim_disk import SimDisk, eio, failing, full
 
-from zaichik.core.durable import NOTHING, Write
+from zaichik.core.durable import NOTHING
+from zaichik.core.log import Write
 from zaichik.storage.disk import StorageFailed
 from zaichik.storage.record import RecordKind
 from zaichik.storage.recovery import Recovered, new_state, recover

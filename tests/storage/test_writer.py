@@ -85,7 +85,7 @@ def test_each_segment_has_a_salt_of_its_own():
 
 def test_a_segment_is_an_eighth_of_the_log_at_most():
     _, log = several(log_bytes=1 * MIB, segment_bytes=2**31)
-    assert log._segment_bytes == 128 * KIB
+    assert log.segment_bytes == 128 * KIB
 
 
 def test_a_segment_whose_first_record_has_expired_does_not_go_on():

@@ -12,8 +12,8 @@ from zaichik.base.clock import LAST_US, Clock, ManualClock, SystemClock
 from zaichik.base.process import resident_bytes
 from zaichik.base.relative_time import from_now
 from zaichik.core.directory import Directory
-from zaichik.core.durable import Logs
 from zaichik.core.jumps import Jump
+from zaichik.core.log import Logs
 from zaichik.core.position import NamedPositions
 from zaichik.core.producers import Producers
 from zaichik.core.reader import Reader

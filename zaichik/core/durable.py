@@ -1,161 +1,37 @@
 """The durable side of a topic: a write queue in front of the disk, and reads from the disk.
 
-    published ──▶ accepted, has its offsets ──▶ `waiting` ──▶ written by the log, oldest first
-                                                                │
-                                                                └──▶ `on_synced`, or `on_refused`
+    published ──▶ accepted, has its offsets ──▶ waits ──▶ written by the log, oldest first
+                                                            │
+                                                            └──▶ `on_synced`, or `on_refused`
 
 Nothing is delivered, and nothing is answered, before it is on the disk: not even that a message was
-compacted, because the one that kept it out may still be waiting. There is one queue, in the order
-of the offsets. The log writes from its front: what is synced leaves the queue, is answered, and
-goes into the ring, where it can be read. If the log has no room, the whole queue is rolled back,
-the newest first: offsets, windows, producers' numbers, positions.
+compacted, because the one that kept it out may still be waiting (`WriteQueue`). What is synced is
+answered, and goes into the ring, where it can be read. If the log has no room, all that waits is
+taken back, windows included.
 
 The ring is the end of the log, in memory. A reader that keeps up is served from there and never
 touches the disk.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from zaichik.base.counted import counted
 from zaichik.core.decisions import ALL_LOGS, DISK, EXPIRED, Move, note
+from zaichik.core.log import Log, Write
 from zaichik.core.pending import Pending
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
 from zaichik.core.ringed import Ringed
 from zaichik.core.settings import BrokerSettings, TopicSettings
-from zaichik.core.sharing import prices
+from zaichik.core.write_queue import WriteQueue
 from zaichik_protocol import FOREVER, Batch, ErrorCode, Frame, Overflow, Published, Refused
 
 if TYPE_CHECKING:
     from zaichik.core.topic_controller import TopicController
 
-# Bytes that may wait, or what the ring may hold if that is more: the size of one write.
-WAITING_BYTES = 4 * 1024 * 1024
-# Batches of one topic that may wait for the disk, however small: each takes more than a KiB.
-WAITING_BATCHES = 65_536
-# Of what waits, as much may not count as memory yet: counting takes time, and batches may be small.
-UNCOUNTED_BYTES = 16 * 1024
 NOTHING = Batch(b"", 0)  # what is stored of a batch if compaction drops all of it
-
-
-@dataclass(slots=True)
-class Write:
-    """What the log is to write, and what waits for it.
-
-    Attributes:
-        base: the offset of its first message; without messages, of the next one.
-        accepted_us: when it was accepted.
-        what: what is stored of a publish; or why a numbered batch was refused for good; or the
-            named positions that have moved, with None for those that are forgotten. None: nothing;
-            it only waits for the writes before it.
-        producer, sequence: of a numbered batch; else 0.
-        dropped: the bitmap of what compaction dropped.
-        compacted: how many messages that is.
-        opened: the keys whose windows it has opened.
-        known: the named positions that the log had before, if some have moved.
-        answer: settled when it is on the disk, or with a refusal.
-    """
-
-    base: int
-    accepted_us: int
-    what: Batch | Refused | dict[str, int | None] | None
-    producer: int = 0
-    sequence: int = 0
-    dropped: bytes = b""
-    compacted: int = 0
-    opened: Sequence[bytes] = ()
-    known: Mapping[str, int] | None = None
-    answer: Pending = field(default_factory=Pending)
-
-
-class Log(Protocol):
-    """A topic's log on a disk. No method waits.
-
-    Attributes:
-        owner: has the writes that wait, and is called with their results.
-        head: the first offset on the disk that stays: everything below is gone, or being removed.
-        end: the offset after the last message that a start has found on the disk.
-        size: its bytes, including those that are being written.
-        damage: what is wrong with it, for a person; "" if no damage is known.
-    """
-
-    owner: "Durable"
-    head: int
-    end: int
-    size: int
-    damage: str
-
-    def write(self) -> None:
-        """Start writing: the owner has more writes that wait."""
-
-    def entry(self, offset: int, wake: Wake) -> Entry | None:
-        """Returns the batch with that offset.
-
-        None if it has to be read first, after which `wake` is called.
-
-        Raises:
-            Refused: `DAMAGED`.
-        """
-
-    def is_reading(self, wake: Wake) -> bool:
-        """Returns whether something is being read for that reader."""
-
-    def release(self, wake: Wake) -> None:
-        """Drop what was read for that reader."""
-
-    def first_since(self, time_us: int, found: Callable[[int | None], None]) -> None:
-        """Call that with the first offset on the disk that was accepted at that time or later.
-
-        With None if there is none.
-        """
-
-    def expired_until(self, time_us: int) -> int:
-        """Returns an offset below which all was accepted at that time or before.
-
-        It is the greatest that is known in memory.
-        """
-
-    def size_from(self, offset: int) -> int:
-        """Returns the bytes of the files that hold anything from that offset on."""
-
-    def drop_below(self, offset: int) -> None:
-        """Remove files that hold nothing from that offset on."""
-
-    def save(self) -> None:
-        """Write a checkpoint, if there is anything new."""
-
-    def delete(self, gone: Callable[[], None]) -> None:
-        """Remove the log, then call that. Nothing that still waits is written."""
-
-
-class Logs(Protocol):
-    """Where the logs of all topics are.
-
-    Attributes:
-        used: their bytes.
-    """
-
-    used: int
-
-    def sync_p99_us(self) -> int | None:
-        """Returns the 99th percentile of how long the latest groups took to be on the disk.
-
-        None before the first.
-        """
-
-    def check(self, name: str) -> None:
-        """Refuse a new log of that name.
-
-        Raises:
-            Refused: `DAMAGED`: there is one that cannot be read.
-        """
-
-    def create(self, name: str, epoch: int, settings: dict[str, int]) -> Log:
-        """Returns a new log; call `check` first."""
 
 
 class Durable(Ringed):
@@ -171,8 +47,7 @@ class Durable(Ringed):
 
     Attributes:
         log, lost: see above.
-        waiting: what the log is to write, the oldest first. A write in progress stays here until it
-            is synced.
+        queue: what the log is to write.
     """
 
     def __init__(
@@ -187,9 +62,8 @@ class Durable(Ringed):
         self.may_be_full = True
         self.log = log
         self.lost = lost
-        self.waiting: deque[Write] = deque()
+        self.queue = WriteQueue(topic, self, log, positions)
         self._head = log.head
-        self._next = log.end
         self._expired = 0
         self._evicted = 0
         if settings.expires:
@@ -198,8 +72,6 @@ class Durable(Ringed):
             self._evicted = log.head
         self._moves: list[Move] = []
         self._swept_size = -1  # of the log at the last sweep: it grows with all that is written
-        # Of names: as the log has them, or will have them when all that waits is written.
-        self._positions: Mapping[str, int] = positions or {}
         self.ring.begin_at(log.end)
         log.owner = self
 
@@ -211,7 +83,12 @@ class Durable(Ringed):
     @property
     def next(self) -> int:
         """See `Retained`."""
-        return self._next
+        return self.queue.next
+
+    @property
+    def waiting(self) -> deque[Write]:
+        """See `LogOwner`."""
+        return self.queue.waiting
 
     @property
     def damage(self) -> str:
@@ -226,7 +103,7 @@ class Durable(Ringed):
         """
         if self._topic.settings.overflow == Overflow.REJECT:
             return self._topic.needed()
-        return self._next
+        return self.queue.next
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -244,27 +121,15 @@ class Durable(Ringed):
         topic = self._topic
         log = self.log
         settings = topic.settings
-        if log.damage:
-            problem = f"the log of {topic.name!r} is damaged, so its end is not known: {log.damage}"
-            raise Refused(ErrorCode.DAMAGED, problem, "topic")
-        waiting = len(self.waiting)
-        with_this = self.waiting_bytes + len(batch.data)
-        most_waiting = max(settings.max_bytes, WAITING_BYTES)
-        if with_this > most_waiting or waiting >= WAITING_BATCHES:
-            problem = (
-                f"too much waits for the disk of {topic.name!r}: "
-                f"{counted(waiting, 'batch', 'batches')} of {counted(self.waiting_bytes, 'byte')}. "
-                "Try again later."
-            )
-            raise Refused(ErrorCode.NO_MEMORY, problem, "topic")
+        self.queue.check(batch, settings.max_bytes)
         if settings.overflow != Overflow.REJECT:
             return
         if not topic.readers and not topic.names:
             return
         needed = topic.needed()
-        most = settings.log_bytes - with_this
+        most = settings.log_bytes - self.waiting_bytes - len(batch.data)
         # A full log removes files that no reader needs, so only the others count here.
-        if log.size > most and needed < self._next and log.size_from(needed) > most:
+        if log.size > most and needed < self.next and log.size_from(needed) > most:
             problem = (
                 f"the log of {topic.name!r} is full, and a reader still needs offset {needed}. "
                 "Retry later."
@@ -300,37 +165,21 @@ class Durable(Ringed):
             keys = stored.keys()
             opened = [key for key in keys if key]
         compacted = batch.count - len(kept)
-        write = Write(self._next, now_us, stored, producer, sequence, dropped, compacted, opened)
-        self._next += stored.count
-        size = len(stored.data)
-        before = self.waiting_memory
-        self.waiting_bytes += size
-        self.waiting_memory += size
-        answer = self._write(write)
-        if before // UNCOUNTED_BYTES != self.waiting_memory // UNCOUNTED_BYTES:
-            topic.charge()
+        base = self.queue.next
+        write = Write(base, now_us, stored, producer, sequence, dropped, compacted, opened)
+        answer = self.queue.add_batch(write, stored)
         answer.then(partial(topic.decisions.answered, now_us, batch))
         return answer
 
     def record_refusal(
         self, refusal: Refused, now_us: int, producer: int, sequence: int
     ) -> Pending | None:
-        """See `Retained`. Without a number, or a log that can be written, nothing is recorded."""
-        if not producer or refusal.code.retryable or self.log.damage:
-            return None
-        write = Write(self._next, now_us, refusal, producer, sequence)
-        return self._write(write)
+        """See `Retained`."""
+        return self.queue.record_refusal(refusal, now_us, producer, sequence)
 
     def when_written(self, reply: Frame) -> Frame | Pending:
-        """Returns the reply to come when the topic, and all that waits now, are on the disk."""
-        written = self._write(Write(self._next, 0, None))
-        return written.followed_by(lambda _: reply)
-
-    def _write(self, write: Write) -> Pending:
-        self.waiting.append(write)
-        self.waiting_memory += prices.WAITING
-        self.log.write()
-        return write.answer
+        """See `Retained`."""
+        return self.queue.when_written(reply)
 
     def on_synced(self, count: int) -> None:
         """Answer this many writes, the oldest: they are on the disk.
@@ -340,26 +189,15 @@ class Durable(Ringed):
         topic = self._topic
         is_counted = True
         for _ in range(count):
-            done = self.waiting.popleft()
-            self.waiting_memory -= prices.WAITING
+            done = self.queue.take_synced()
             is_counted = False
-            match done.what:
-                case Batch() as batch:
-                    size = len(batch.data)
-                    self.waiting_bytes -= size
-                    self.waiting_memory -= size
-                    is_counted = batch.count > 0
-                    readers = len(topic.readers)
-                    compacted = done.compacted
-                    reply = Published(0, done.base, batch.count, compacted, readers, done.dropped)
-                    done.answer.settle(reply)
-                    topic.count_compacted(compacted)
-                    if batch.count:
-                        topic.store(batch, done.accepted_us)
-                case Refused() as refusal:
-                    done.answer.settle(refusal)
-                case _:
-                    done.answer.settle(True)
+            self.queue.answer(done)
+            if isinstance(done.what, Batch):
+                batch = done.what
+                is_counted = batch.count > 0
+                topic.count_compacted(done.compacted)
+                if batch.count:
+                    topic.store(batch, done.accepted_us)
         # Storing a batch counts what the topic holds, and what still waits. If the last one was not
         # stored, it is counted here.
         if not is_counted:
@@ -370,18 +208,10 @@ class Durable(Ringed):
 
         If the log is damaged, all readers are given a turn: no message will come to wake them.
         """
-        self.waiting_bytes = 0
-        self.waiting_memory = 0
-        while self.waiting:
-            undone = self.waiting.pop()
-            self._next = undone.base
+        for undone in self.queue.take_back(refusal):
             window = self._topic.window
             if window is not None:
                 window.take_back(undone.opened)
-            if undone.known is not None:
-                self._positions = undone.known
-            undone.answer.settle(refusal)
-        self._topic.charge()
         if self.log.damage:
             # Those that have read everything end in it (DUR-7).
             for reader in list(self._topic.readers):
@@ -499,23 +329,8 @@ class Durable(Ringed):
         size = self.log.size
         is_quiet = size == self._swept_size and not self.waiting
         self._swept_size = size
-        known = self._positions
-        now: dict[str, int] = {}
-        moved: dict[str, int | None] = {}
-        for name, position in self._topic.names.items():
-            committed = position.committed
-            now[name] = committed
-            if known.get(name) != committed:
-                moved[name] = committed
-        for name in known:
-            if name not in now:
-                # It was forgotten.
-                moved[name] = None
-        if moved:
-            write = Write(self._next, now_us, moved, known=known)
-            self._write(write)
-            self._positions = now
-        elif is_quiet:
+        has_moved = self.queue.save_positions(now_us)
+        if is_quiet and not has_moved:
             self.log.save()
 
     def delete(self) -> Pending | None:

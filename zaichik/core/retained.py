@@ -1,13 +1,14 @@
 """What a topic retains: one interface, however the messages are kept.
 
-    InMemory   the ring is all there is: what it evicts is gone
-    Durable    a log on a disk has everything; the ring is its end, in memory
-    Table      the last message of each key, in rows
+    InMemory       the ring is all there is: what it evicts is gone
+    Durable        a log on a disk has everything; the ring is its end, in memory
+    Table          the last message of each key, in rows
+    DurableTable   the same, and a log on a disk that can make it again
 
 A topic checks a batch (its size, its compaction) and then hands it over; a reader asks where it can
 read on. Neither asks which kind of topic it is. That is decided once, where a topic is made: see
 `TopicRegistry`. Another kind of topic is one more class like these. Two of them have a ring, and
-share what follows from that: see `Ringed`.
+share what follows from that: see `Ringed`. Two have a log, and a `WriteQueue` in front of it.
 
 What is asked about a disk is answered here, for topics that have none.
 """

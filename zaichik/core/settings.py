@@ -157,6 +157,9 @@ class TopicSettings:
             values.setdefault("retention_ttl_ms", FOREVER)
         if values.get("table"):
             values.setdefault("compaction_window_ms", 0)
+            max_bytes = values.get("max_bytes", self.max_bytes)
+            if values.get("durable", self.durable):
+                values.setdefault("log_bytes", max(self.log_bytes, LOG_OF_TABLE * max_bytes))
         merged = replace(self, **values)
         merged.check_kind(values)
         return merged
@@ -204,9 +207,13 @@ class TopicSettings:
                 "if a reader still needs that: leave out overflow"
             )
             raise Refused(ErrorCode.INVALID_FIELD, problem, "settings")
-        if self.durable:
-            problem = "a table cannot be durable yet; it is kept in memory"
-            raise Refused(ErrorCode.UNSUPPORTED, problem, "settings")
+        if self.durable and self.log_bytes < LOG_OF_TABLE * self.max_bytes:
+            problem = (
+                f"log_bytes is {self.log_bytes}; a durable table needs {LOG_OF_TABLE} times its "
+                f"max_bytes ({self.max_bytes}) at least, because superseded messages are removed "
+                "from the log some at a time"
+            )
+            raise Refused(ErrorCode.INVALID_FIELD, problem, "settings")
         if self.journal_bytes:
             problem = "a table cannot have a journal yet"
             raise Refused(ErrorCode.UNSUPPORTED, problem, "settings")
@@ -247,6 +254,9 @@ _RANGES: dict[int, range] = {
 # Settings that are there only in topics of that kind.
 OF_DURABLE_TOPICS = {"durable", "log_bytes", "segment_bytes"}
 OF_TABLES = {"table", "tombstones_ms"}
+# The log of a table holds at most 2.5 times what the live messages take there, and a little more
+# (DUR-10). Small messages take twice there what `max_bytes` counts, and tombstones a quarter more.
+LOG_OF_TABLE = 8
 
 
 def _most_connections() -> int:

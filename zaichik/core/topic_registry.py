@@ -13,16 +13,19 @@ from zaichik.base.clock import SECOND_US
 from zaichik.base.counted import counted
 from zaichik.core.checks import check_name
 from zaichik.core.directory import Directory
-from zaichik.core.durable import Durable, Log, Logs
+from zaichik.core.durable import Durable
 from zaichik.core.following.following import Following
 from zaichik.core.in_memory import InMemory
 from zaichik.core.journal import Journal
+from zaichik.core.log import Log, Logs
 from zaichik.core.pending import Pending
 from zaichik.core.retained import Retained
 from zaichik.core.rights import ANYBODY, TOPICS, User
 from zaichik.core.settings import BrokerSettings, TopicSettings
 from zaichik.core.sharing.budget import Budget
 from zaichik.core.sharing.quota import Quota
+from zaichik.core.tables.durable_table import DurableTable
+from zaichik.core.tables.keep_last import KeepLast
 from zaichik.core.tables.table import Table
 from zaichik.core.topic_controller import TopicController
 from zaichik_protocol import ErrorCode, Frame, Publish, Published, Refused, TopicCreated
@@ -119,16 +122,23 @@ class TopicRegistry:
         log: Log,
         lost: Sequence[tuple[int, int]] = (),
         positions: Mapping[str, int] | None = None,
+        kept: KeepLast | None = None,
     ) -> TopicController:
-        """Returns a durable topic that was on the disk; see `Durable`."""
+        """Returns a durable topic that was on the disk; see `Durable` and `DurableTable`."""
         stored = TopicSettings(**settings)
+
+        def retain(topic: TopicController, known: TopicSettings) -> Retained:
+            if known.table:
+                return DurableTable(topic, known, self._settings, log, kept, lost, positions)
+            return Durable(topic, known, log, lost, positions)
+
         topic = TopicController(
             name,
             stored,
             epoch,
             explicit=True,
             budget=self.budget,
-            retain=lambda topic, known: Durable(topic, known, log, lost, positions),
+            retain=retain,
         )
         self._keep(topic)
         return topic
@@ -370,6 +380,8 @@ class TopicRegistry:
         logs = self._logs
         if settings.durable and logs is not None:
             log = logs.create(topic.name, topic.epoch, settings.by_name())
+            if settings.table:
+                return DurableTable(topic, settings, self._settings, log)
             return Durable(topic, settings, log)
         if settings.table:
             return Table(topic, settings, self._settings)

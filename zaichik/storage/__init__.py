@@ -12,6 +12,7 @@ The files, from what the core calls down to the bytes:
 | `segment`, `record` | a file of the log, and an entry of it, as bytes |
 | `walk`, `recovery`, `restoring` | at a start: records, what they prove, and the topics again |
 | `disk`, `file_systems` | the system calls, and where not to trust them |
+| `cleaning/` | of tables: files rewritten without what was superseded |
 | `repair/` | what `zaichik check` finds and mends |
 
 This is the walk of one durable publish, after the topic has accepted it:

@@ -35,6 +35,7 @@ class RecordKind(IntEnum):
     # places
     LOST = 2
     REFUSED = 3  # a numbered batch was refused for good; the body is JSON: code, message, field
+    KEPT = 4  # of a table: what was left of many records; see `storage.cleaning.kept`
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class StoredRecord:
         body: bytes; see `kind`.
         kind: see `RecordKind`.
         producer, sequence: of a numbered batch; else 0.
-        dropped: a bit for each message published, set if it was compacted; empty if none was.
+        dropped: a bit for each message published, set if it was compacted; empty if none was. Of a
+            KEPT record, its columns.
     """
 
     base: int

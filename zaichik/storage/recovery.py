@@ -19,7 +19,8 @@ is read. Two kinds of files are not part of the log, though they have its names:
     begun       the last file, without a whole head, and no longer than one: nobody was told of
                 anything in it. It is removed. Its name is believed, because a file is begun only
                 after all before it was synced: if that is not whole up to there, it is damaged.
-    left over   files below the offset at which, as a checkpoint says, the log begins. Their removal
+    left over   files below the offset at which, as a checkpoint says, the log begins; of a table,
+                also those that the file before them has replaced, as its head says. Their removal
                 was interrupted, and is completed.
 """
 
@@ -34,6 +35,7 @@ from typing import Any
 
 from zaichik.base.clock import MILLISECOND_US
 from zaichik.core.jumps import Jump
+from zaichik.core.tables.keep_last import KeepLast
 from zaichik.storage.disk import Disk
 from zaichik.storage.segment import (
     HEAD_SIZE,
@@ -72,6 +74,8 @@ class Recovered:
         is_kept: whether the topic has its folder.
         saved: the first offset of the segment that the newest checkpoint belongs to; -1 if there is
             none.
+        saved_before: the same of the checkpoint before.
+        kept: of a table: what is in it.
         unsaved: bytes of records after that.
     """
 
@@ -82,6 +86,8 @@ class Recovered:
     damage: str = ""
     is_kept: bool = False
     saved: int = -1
+    saved_before: int = -1
+    kept: KeepLast | None = None
     unsaved: int = 0
 
 
@@ -160,10 +166,12 @@ def recover(disk: Disk, folder: str, jumps: Sequence[Jump] = ()) -> Recovered:
     # What no crash leaves in a log: what it was interrupted at is removed at the end.
     left = [name for name in files if _UNFINISHED.fullmatch(name)]
     begun = ""
+    gone = left_over(opened, topic, head)
+    left += gone
     for name, found in opened.items():
-        if int(name[:20]) < head:
-            left.append(name)
-        elif found is not None and found[1].is_of(topic):
+        if name in gone:
+            continue
+        if found is not None and found[1].is_of(topic):
             recovered.segments.append(found[0])
         elif found is None and name == names[-1] and files[name] <= HEAD_SIZE:
             begun = name
@@ -180,6 +188,25 @@ def recover(disk: Disk, folder: str, jumps: Sequence[Jump] = ()) -> Recovered:
     if not recovered.damage:
         disk.remove([f"{folder}/{name}" for name in left])
     return recovered
+
+
+def left_over(opened: OpenedSegments, topic: TopicHeader, head: int) -> list[str]:
+    """Returns the names of files that are not part of the log any more.
+
+    Args:
+        opened: the segments, the oldest first.
+        topic: the topic.
+        head: the offset at which the log begins, as its checkpoints say.
+    """
+    names: list[str] = []
+    begins = head
+    for name, found in opened.items():
+        if int(name[:20]) < begins:
+            names.append(name)
+        elif found is not None and found[1].is_of(topic):
+            # What it was made of, if it was.
+            begins = max(begins, found[0].until)
+    return names
 
 
 def _gap(path: str, base: int, end: int) -> str:
@@ -277,6 +304,8 @@ def _from_checkpoint(
         place, position, fields, keys = max(good, key=itemgetter(0, 1))
         recovered.state.restore(fields, keys)
         recovered.saved = fields["segment"]
+        if len(good) > 1:
+            recovered.saved_before = sorted(good, key=itemgetter(0, 1))[-2][2]["segment"]
         return place, position, synced
     if segments and segments[0].base:
         recovered.state.end = segments[0].base

@@ -23,7 +23,13 @@ def restore(broker: Broker, store: Store) -> None:
     for topic, recovered, log in store.recovered:
         state = recovered.state
         controller = broker.registry.restore(
-            topic.name, topic.epoch, topic.settings, log, topic.lost, state.positions
+            topic.name,
+            topic.epoch,
+            topic.settings,
+            log,
+            topic.lost,
+            state.positions,
+            recovered.kept,
         )
         controller.jumps = broker.jumps
         # What the last record has not passed yet; see `LogState`.

@@ -25,6 +25,7 @@ from zaichik.storage.shapes import U32, are_ranges, are_settings, is_number, is_
 HEAD_SIZE = 4096
 INDEX_EVERY = 64 * 1024  # bytes
 FORMAT = 1
+TABLE_FORMAT = 2  # of the files of a table, which have records and heads that format 1 has not
 _HEAD_MARK = b"zaichik log 1\n"
 _CHECKSUM = 9  # bytes: eight digits, and the end of the line
 
@@ -86,7 +87,20 @@ class TopicHeader(NamedTuple):
 
     def fields(self) -> dict[str, Any]:
         """Returns what each file says about the topic."""
-        return {"format": FORMAT, "name": self.name, "epoch": self.epoch, "settings": self.settings}
+        version = FORMAT
+        if self.is_table:
+            version = TABLE_FORMAT
+        return {
+            "format": version,
+            "name": self.name,
+            "epoch": self.epoch,
+            "settings": self.settings,
+        }
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table."""
+        return bool(self.settings.get("table"))
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> "TopicHeader | None":
@@ -99,9 +113,9 @@ class TopicHeader(NamedTuple):
         name = fields.get("name")
         if not is_number(version) or not is_text(name):
             return None
-        if version > FORMAT:
+        if version > TABLE_FORMAT:
             raise NewerFormat(
-                f"the log of {name!r} has format {version}, and this zaichik knows {FORMAT}"
+                f"the log of {name!r} has format {version}, and this zaichik knows {TABLE_FORMAT}"
             )
         epoch = fields.get("epoch")
         settings = fields.get("settings")
@@ -124,6 +138,14 @@ class Segment:
 
     Attributes:
         path, base, salt, accepted_us, size: see above.
+        until: of one that rewriting has made: what begins below this offset is left over from what
+            it has replaced. Else 0.
+        clean_below: no message in it is superseded by one below this offset.
+        deleted_below: of one that rewriting has made: an offset above every tombstone that is gone
+            from it.
+        stuck_below, stuck_bytes: of tombstones that are gone from the table and could not be left
+            out yet: the offset after the last one, and what they take.
+        is_rewritable: whether it was not found damaged.
         offsets, times, positions: the index, as columns; empty if it is not known yet.
     """
 
@@ -135,6 +157,12 @@ class Segment:
         self.salt = salt
         self.accepted_us = accepted_us
         self.size = size
+        self.until = 0
+        self.clean_below = 0
+        self.deleted_below = 0
+        self.stuck_below = 0
+        self.stuck_bytes = 0
+        self.is_rewritable = True
         self.offsets = array("Q")
         self.times = array("q")
         self.positions = array("I")
@@ -148,6 +176,10 @@ class Segment:
             "salt": self.salt,
             "accepted_us": self.accepted_us,
         }
+        if topic.is_table:
+            fields["until"] = self.until
+            fields["clean_below"] = self.clean_below
+            fields["deleted_below"] = self.deleted_below
         return seal(_HEAD_MARK, json.dumps(fields).encode()).ljust(HEAD_SIZE, b"\0")
 
     @classmethod
@@ -172,6 +204,10 @@ class Segment:
         if not is_number(salt, U32) or not is_time(accepted_us):
             return None
         segment = cls(folder, base, salt, accepted_us, size)
+        of_table = [fields.get(name, 0) for name in ("until", "clean_below", "deleted_below")]
+        if not all(is_number(value) for value in of_table):
+            return None
+        segment.until, segment.clean_below, segment.deleted_below = of_table
         return segment, topic
 
     # -- the index ---------------------------------------------------------------------------------

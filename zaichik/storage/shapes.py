@@ -135,7 +135,10 @@ def is_checkpoint(fields: dict[str, Any], keys: bytes) -> bool:
     for name in ("epoch", "segment", "position", "salt", "end", "compacted", "windows"):
         if not is_number(fields.get(name)):
             return False
-    if not is_number(fields.get("head", 0)) or not is_time(fields.get("accepted_us")):
+    for name in ("head", "deleted_below"):
+        if not is_number(fields.get(name, 0)):
+            return False
+    if not is_time(fields.get("accepted_us")):
         return False
     producers = fields.get("producers")
     if not isinstance(producers, list) or not all(_is_producer(it) for it in producers):

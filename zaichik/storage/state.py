@@ -58,6 +58,7 @@ class LogState:
         window: the open windows; None without compaction.
         producers: by their ids.
         positions: the committed offsets of named subscriptions.
+        deleted_below: of a table: an offset above every tombstone that is gone (TAB-5).
         jumps: those of the broker's clock. Where a record is the first after one, windows and
             producers are taken to be that much younger.
     """
@@ -71,6 +72,7 @@ class LogState:
             self.window = CompactionWindow(window_us, max_keys)
         self.producers: OrderedDict[int, KnownProducer] = OrderedDict()
         self.positions: dict[str, int] = {}
+        self.deleted_below = 0
         self.jumps: Sequence[Jump] = ()
 
     @property
@@ -166,6 +168,7 @@ class LogState:
             "compacted": self.compacted,
             "producers": producers,
             "positions": self.positions,
+            "deleted_below": self.deleted_below,
             "windows": windows,
         }
         return seal(_MARK, json.dumps(fields).encode() + b"\n" + self._open_windows())
@@ -187,6 +190,7 @@ class LogState:
         self.accepted_us = fields["accepted_us"]
         self.compacted = fields["compacted"]
         self.positions = fields["positions"]
+        self.deleted_below = fields.get("deleted_below", 0)
         for producer, number, used_us, answers in fields["producers"]:
             known = KnownProducer(number, used_us)
             known.answers.extend(_read(answer) for answer in answers)

@@ -21,6 +21,8 @@ from time import perf_counter
 
 from zaichik.base.clock import SystemClock
 from zaichik.core.jumps import Jump
+from zaichik.storage.cleaning.loading import load
+from zaichik.storage.cleaning.table_log import TableLog
 from zaichik.storage.clock_file import CLOCK, ClockFile
 from zaichik.storage.disk import (
     LINK,
@@ -177,8 +179,7 @@ class Store(DiskBudget):
             )
         by_epoch = sorted(newest.values(), key=lambda it: it[1].epoch)
         for folder, topic, recovered in by_epoch:
-            log = TopicLog(self._disk, folder, topic, recovered, self._resources)
-            self._logs[log] = None
+            log = self._open(folder, topic, recovered)
             self.recovered.append((topic, recovered, log))
             self._misnamed.pop(topic.name, None)
 
@@ -218,6 +219,7 @@ class Store(DiskBudget):
                 remove_folder(disk, folder)
                 return None
             recovered = recover(disk, folder, self.jumps)
+            load(disk, recovered)
         except PermissionError as error:
             self._note_denied(folder, denied(error))
             return None
@@ -269,7 +271,7 @@ class Store(DiskBudget):
             raise CannotOpen(problem, os.EX_IOERR) from error
 
     def check(self, name: str) -> None:
-        """See `zaichik.core.durable.Logs`."""
+        """See `zaichik.core.log.Logs`."""
         folder = folder_of(name)
         if name in self._misnamed:
             problem = (
@@ -283,16 +285,23 @@ class Store(DiskBudget):
                 raise Refused(ErrorCode.DAMAGED, problem, "topic")
 
     def create(self, name: str, epoch: int, settings: dict[str, int]) -> TopicLog:
-        """See `zaichik.core.durable.Logs`."""
+        """See `zaichik.core.log.Logs`."""
         topic = TopicHeader(name, epoch, settings)
         folder = f"{TOPICS}/{folder_of(name)}.{epoch:x}"
         recovered = Recovered(topic, new_state(topic))
-        log = TopicLog(self._disk, folder, topic, recovered, self._resources)
+        return self._open(folder, topic, recovered)
+
+    def _open(self, folder: str, topic: TopicHeader, recovered: Recovered) -> TopicLog:
+        """Returns the log in a folder, which is found, or new."""
+        kind = TopicLog
+        if topic.is_table:
+            kind = TableLog
+        log = kind(self._disk, folder, topic, recovered, self._resources)
         self._logs[log] = None
         return log
 
     def sync_p99_us(self) -> int | None:
-        """See `zaichik.core.durable.Logs`."""
+        """See `zaichik.core.log.Logs`."""
         return self._resources.sync_times.p99_us()
 
     def _forget(self, log: TopicLog) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 
-from zaichik.core.durable import Durable, Write
+from zaichik.core.log import LogOwner, Write
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
 from zaichik.storage.disk import Disk, DiskFull, FileChanged
@@ -37,7 +37,7 @@ GROUP = 4 * 1024 * 1024  # bytes that are written and synced as one, and one rec
 
 
 class TopicLog:
-    """See `zaichik.core.durable.Log`.
+    """See `zaichik.core.log.Log`.
 
     Args:
         disk: where it is.
@@ -67,8 +67,9 @@ class TopicLog:
         self.head = self._writer.head
         self.end = recovered.state.end
         self.size = 0
+        self.bound = 0
         self.damage = recovered.damage
-        self.owner: Durable
+        self.owner: LogOwner
         self._log_bytes = topic.settings["log_bytes"]
         self._below = 0  # everything below this offset is to be removed
         self._own = 0  # what is below this has to go for `log_bytes` alone
@@ -92,6 +93,9 @@ class TopicLog:
             self._wants_drop = True
             self._work.write(self)
 
+    def clean(self) -> None:
+        """See `Log`: nothing is superseded."""
+
     def size_from(self, offset: int) -> int:
         """See `Log`."""
         return self._writer.bytes_from(offset)
@@ -114,7 +118,14 @@ class TopicLog:
         """Whether a worker thread has something to do."""
         if self.is_deleted:
             return bool(self._gone)
+        return self._has_writes() or self._has_more_work()
+
+    def _has_writes(self) -> bool:
         return bool(self.owner.waiting or self._wants_save or self._wants_drop)
+
+    def _has_more_work(self) -> bool:
+        """Returns whether there is something to do besides writing."""
+        return False
 
     def gather(self) -> Callable[[], Completion]:
         """Returns the work for a worker thread.

@@ -15,6 +15,7 @@ lengths tell nothing about what comes next.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from zaichik.storage.cleaning.kept import is_kept
 from zaichik.storage.disk import Disk
 from zaichik.storage.record import (
     HEADER,
@@ -96,6 +97,10 @@ def _whole(record: StoredRecord | None) -> StoredRecord | None:
     """Returns a record that says what its kind says; None if it does not."""
     if record is None or record.kind in (RecordKind.MESSAGES, RecordKind.LOST):
         return record
+    if record.kind == RecordKind.KEPT:
+        if is_kept(record):
+            return record
+        return None
     is_positions = record.kind == RecordKind.POSITIONS
     if not is_positions and record.kind != RecordKind.REFUSED:
         return record

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from zaichik.base.clock import MILLISECOND_US, MINUTE_US
+from zaichik.storage.cleaning.rewriting import Rewriting
 from zaichik.storage.disk import FOLDER, Disk, DiskFull, FileTooLong
 from zaichik.storage.record import StoredRecord
 from zaichik.storage.recovery import KEPT_CHECKPOINTS, TOPIC_FILE, Recovered, topic_file
@@ -23,6 +24,8 @@ DELETED = ".deleted"  # the end of the name of a folder that is being removed
 SHORTEST_US = MINUTE_US
 # Bytes of log; or four times the size of a checkpoint, if that is more.
 CHECKPOINT_EVERY = 4 * 1024 * 1024
+# Where rewriting waits for one: four times that size, or as many bytes.
+SOONEST_CHECKPOINT = 512 * 1024
 
 
 class Writer:
@@ -37,6 +40,8 @@ class Writer:
     Attributes:
         segments: the oldest first.
         bytes: of all of them.
+        segment_bytes: bytes of a segment after which a new one begins.
+        written: bytes that groups have taken since the start.
         is_damaged: see `Recovered`; then nothing is written or removed.
     """
 
@@ -47,14 +52,16 @@ class Writer:
         self._topic = topic
         self._state = recovered.state
         self._active: Segment | None = None
+        self.written = 0
         self.is_damaged = bool(recovered.damage)
         self._is_created = recovered.is_kept
         self._unsaved = recovered.unsaved  # bytes since the last checkpoint
         self._saved = 0  # size of the last checkpoint
         self._saved_in = recovered.saved  # the base of the segment that it is of; -1: there is none
+        self._saved_before = recovered.saved_before  # the same of the one before
         settings = topic.settings
         self._log_bytes = settings["log_bytes"]
-        self._segment_bytes = min(settings["segment_bytes"], self._log_bytes // 8)
+        self.segment_bytes = min(settings["segment_bytes"], self._log_bytes // 8)
         self._segment_us = max(settings["retention_ttl_ms"] * MILLISECOND_US, SHORTEST_US)
 
     @property
@@ -90,7 +97,7 @@ class Writer:
             self._active = segment
         elif (
             segment is None
-            or segment.size >= self._segment_bytes
+            or segment.size >= self.segment_bytes
             or self._is_old(segment, group[0].accepted_us)
         ):
             segment = self._roll(group[0])
@@ -118,6 +125,7 @@ class Writer:
             segment.size += record.size
             self._state.add(record)
         self._unsaved += segment.size - at
+        self.written += segment.size - at
 
     def _is_old(self, segment: Segment, now_us: int) -> bool:
         """Whether its first record has expired.
@@ -137,7 +145,7 @@ class Writer:
 
     def _begun_again(self, segment: Segment) -> Segment:
         """Returns a segment without messages as it is; if it is full, an empty one in its place."""
-        if segment.size < max(self._segment_bytes, 4 * self._saved):
+        if segment.size < max(self.segment_bytes, 4 * self._saved):
             return segment
         return self._replaced(segment)
 
@@ -175,6 +183,7 @@ class Writer:
             )
             return
         self._unsaved = 0
+        self._saved_before = self._saved_in
         self._saved_in = last.base
         names = sorted_names(self._disk.files(self.folder), "state")
         old = names[:-KEPT_CHECKPOINTS]
@@ -187,6 +196,60 @@ class Writer:
         )
         self._disk.replace(f"{self.folder}/{number:020}.state", data)
         return len(data)
+
+    def rewritable_below(self, *, is_full: bool) -> int:
+        """Returns an offset below which no segment has a place that a checkpoint names.
+
+        That is one of the last two, so that a damaged one costs time only. If the log is full,
+        nothing may come that a second one could be made of: then it is the last one.
+        """
+        if self.is_damaged:
+            return -1
+        if is_full:
+            return self._saved_in
+        return min(self._saved_before, self._saved_in)
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Bytes of the last checkpoint of this run; 0 if there was none."""
+        return self._saved
+
+    @property
+    def may_save(self) -> bool:
+        """Whether enough was written since the last checkpoint for one that is not necessary."""
+        return self._unsaved >= max(SOONEST_CHECKPOINT, 4 * self._saved)
+
+    def know_deleted(self, below: int) -> None:
+        """Take over an offset above every tombstone that is gone: see `LogState`."""
+        self._state.deleted_below = max(self._state.deleted_below, below)
+
+    def rewriting(
+        self, run: Sequence[Segment], until: int, clean_below: int, stuck_from: int
+    ) -> Rewriting:
+        """Returns the rewriting of neighbouring segments: see there."""
+        deleted_below = self._state.deleted_below
+        return Rewriting(
+            self._disk, self._topic, run, until, clean_below, stuck_from, deleted_below
+        )
+
+    def put_in_place(self, done: Rewriting) -> bool:
+        """Replace segments by what they were rewritten as.
+
+        What has superseded the messages that are left out must never be taken for torn. So a
+        checkpoint comes first, and if there is no room for one, nothing is replaced.
+
+        Returns whether they were.
+        """
+        self.save()
+        if not self.is_saved:
+            done.give_up()
+            return False
+        new = done.put_in_place()
+        first = self.segments.index(done.run[0])
+        self.segments[first : first + len(done.run)] = [new]
+        for old in done.run[1:]:
+            self._disk.remove([old.path])
+        return True
 
     def close(self) -> None:
         """Write a checkpoint, so that the next start has less to read."""

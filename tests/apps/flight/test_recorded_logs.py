@@ -23,6 +23,7 @@ from zaichik.core.rights import ANYBODY
 from zaichik.storage.clock_file import ClockFile
 from zaichik.storage.disk import StorageFailed
 from zaichik_protocol import (
+    TABLES,
     Close,
     Commit,
     CreateTopic,
@@ -362,6 +363,40 @@ async def test_a_lossless_topic_that_is_full_on_the_disk_is_replayed(new_flight,
         assert isinstance(outcomes[0], Published)
         assert outcomes[-1].code == ErrorCode.TOPIC_FULL
     replayed(flight)
+
+
+@asynchronous
+@pytest.mark.parametrize("is_masked", [False, True], ids=["", "masked"])
+async def test_a_table_and_what_a_start_finds_in_it_are_replayed(
+    new_flight, replayed, disk, is_masked
+):
+    """DUR-10, TAB-5."""
+    table = (DURABLE, (Setting.TABLE, 1), (Setting.TOMBSTONES_MS, 1000))
+    for is_first in (True, False):
+        flight = new_flight(is_masked=is_masked, disk=disk)
+        with anyio.fail_after(GUARD):
+            async with (
+                flight.served() as server,
+                await anyio.connect_tcp(server.host, server.port) as stream,
+            ):
+                client = Keeper(stream)
+                await client.ask(Hello(1, client="somebody", features=TABLES))
+                if is_first:
+                    await client.ask(CreateTopic(2, "t", table))
+                first = batch((b"a", b"1"), (b"b", b"2"), (b"", b"3"), (b"a", CANARY), (b"c", b""))
+                await client.until_answered(Publish(3, "t", first, tombstones=True))
+                await client.until_answered(Publish(4, "t", batch((b"b", b"4"))))
+                flight.clock.advance(2)
+                server.sweep()
+                await client.until_answered(Subscribe(5, "t", credit=100))
+                await client.until(Messages)
+                await client.until_answered(
+                    Subscribe(6, "t", start=Start.OFFSET, value=1, credit=9)
+                )
+                await client.until_answered(Describe(7, Described.TOPICS, limit=5))
+                await client.until_answered(Explain(8, "t", offset=0))
+            await anyio.wait_all_tasks_blocked()
+        replayed(flight)
 
 
 @asynchronous

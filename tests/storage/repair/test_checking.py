@@ -155,6 +155,6 @@ def test_offsets_that_are_missing_without_a_bad_byte_cannot_be_repaired():
 
 
 def test_a_newer_format_is_refused():
-    disk = SimDisk({f"{FOLDER}/topic": seal(b"zaichik topic 1\n", b'{"format": 2, "name": "new"}')})
+    disk = SimDisk({f"{FOLDER}/topic": seal(b"zaichik topic 1\n", b'{"format": 3, "name": "new"}')})
     with pytest.raises(NewerFormat):
         list(check(disk))

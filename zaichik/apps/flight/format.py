@@ -72,6 +72,11 @@ class FlightKind(IntEnum):
     # an answer: the name of a value that has changed, the value; of all logs together if the number
     # is 0
     VALUE = 21
+    # after RECOVERED, of a table: head, deleted_below, expired, superseded; see `KeepLast`
+    TABLE = 22
+    # after that: some of its messages, which were accepted at the record's time: how many, u32; the
+    # offset of each, i64; the batch
+    ROWS = 23
 
 
 KINDS = {kind.value: kind for kind in FlightKind}

@@ -142,9 +142,10 @@ class Player:
             case FlightKind.WAIVE:
                 denied = {(user, topic) for user, topic in record.values[0]}
                 broker.waive(lambda user, topic: (user, topic) not in denied)
-            case FlightKind.RECOVERED:
-                self._logs.recover(*record.values)
+            case FlightKind.RECOVERED | FlightKind.TABLE | FlightKind.ROWS:
+                self._logs.find(record)
             case FlightKind.RESTORE:
+                self._logs.fill_tables()
                 if record.payload:
                     self._logs.know_clock(*record.values)
                 restore(broker, self._logs)

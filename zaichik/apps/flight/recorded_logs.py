@@ -1,6 +1,6 @@
 """The disk of a broker that is recorded: all that the broker learns from it is kept.
 
-It does what any other disk does. The seam is `Logs` and `Log` of `zaichik.core.durable`, so a store
+It does what any other disk does. The seam is `Logs` and `Log` of `zaichik.core.log`, so a store
 knows nothing of this. What the core reads of a log is an *answer*, which is in the recording after
 the call that asked for it. Answers that seldom change are written only when they differ from the
 last one. What a log does to the core is a *call*: something was synced or refused, the head has
@@ -14,14 +14,16 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from struct import pack
+from typing import Any, TypeVar, cast
 
 from zaichik.apps.flight.answers import Callbacks
 from zaichik.apps.flight.format import ENTRY, FlightKind, packed, told
 from zaichik.apps.flight.tape import Tape
-from zaichik.core.durable import Durable, Write
+from zaichik.core.log import LogOwner, TableOwner, Write
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
+from zaichik.core.tables.keep_last import KeepLast
 from zaichik.storage.recovery import Recovered
 from zaichik.storage.segment import TopicHeader
 from zaichik.storage.store import Store
@@ -78,13 +80,14 @@ class RecordedLog(_Recorded):
     To the core it is a `Log`, and to the log that does the work it is the owner.
 
     Attributes:
-        owner, head, end, size, damage: see `Log`.
+        owner, head, end, size, bound, damage: see `Log`.
     """
 
-    owner: Durable
+    owner: LogOwner
     head = _value("head")
     end = _value("end")
     size = _value("size")
+    bound = _value("bound")
     damage = _value("damage")
 
     def __init__(self, inner: Any, number: int, tape: Tape) -> None:
@@ -103,6 +106,21 @@ class RecordedLog(_Recorded):
         state = b64encode(found.state.checkpoint(topic.epoch, 0, 0, 0)).decode()
         said = packed(topic.name, head, end, topic.epoch, topic.settings, topic.lost, state)
         self._tape.note(FlightKind.RECOVERED, self._number, said)
+        if found.kept is not None:
+            self._note_table(found.kept)
+
+    def _note_table(self, kept: KeepLast) -> None:
+        """Record what is in a table."""
+        numbers = packed(kept.head, kept.deleted_below, kept.expired, kept.superseded)
+        self._tape.note(FlightKind.TABLE, self._number, numbers)
+        offset = kept.readable_from(0)
+        while offset < kept.next_offset:
+            some = kept.together(offset)
+            count = some.batch.count
+            offsets = pack(f"<I{count}q", count, *some.offsets)
+            data = self._tape.masked(some.batch).data
+            self._tape.note(FlightKind.ROWS, self._number, offsets, some.accepted_us, data)
+            offset = kept.readable_from(some.offsets[-1] + 1)
 
     # -- what the core asks; see `Log` -------------------------------------------------------------
 
@@ -149,12 +167,16 @@ class RecordedLog(_Recorded):
         """See above."""
         return int(self.note("size_from", self.inner.size_from(offset)))
 
+    def clean(self) -> None:
+        """See above. It is not written down: nobody can tell."""
+        self.inner.clean()
+
     def delete(self, gone: Callable[[], None]) -> None:
         """See above."""
         self._asked.add(gone)
         self.inner.delete(_Callback(gone, self))
 
-    # -- what the log asks and does; see `Durable` -------------------------------------------------
+    # -- what the log asks and does; see `LogOwner` -----------------------------------------------
 
     @property
     def waiting(self) -> deque[Write]:
@@ -165,6 +187,11 @@ class RecordedLog(_Recorded):
     def needed(self) -> int:
         """See above."""
         return self.owner.needed
+
+    @property
+    def kept(self) -> KeepLast:
+        """See `TableOwner`."""
+        return cast("TableOwner", self.owner).kept
 
     def on_synced(self, count: int) -> None:
         """See above.

@@ -5,15 +5,19 @@ It gives the answers, and makes the calls, of a recording.
 
 # Not compiled: it reads recordings, which nothing waits for.
 
+from array import array
 from base64 import b64decode
 from collections.abc import Callable
+from struct import Struct, unpack_from
 from typing import Any
 
 from zaichik.apps.flight.answers import Answers, Callbacks, Different
-from zaichik.apps.flight.format import ENTRY, FlightKind, refusal
-from zaichik.core.durable import Durable
+from zaichik.apps.flight.format import ENTRY, FlightKind, FlightRecord, refusal
+from zaichik.core.log import LogOwner
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
+from zaichik.core.tables.keep_last import KeepLast, Rows
+from zaichik.core.tables.key_index import KeyIndex
 from zaichik.storage.recovery import Recovered, new_state
 from zaichik.storage.segment import TopicHeader
 from zaichik.storage.state import read_checkpoint
@@ -21,7 +25,15 @@ from zaichik_protocol import Batch
 
 # Of a log that nobody has asked yet; a replay is asked by `--explain` what the recorded broker may
 # never have been.
-UNKNOWN = {"head": 0, "end": 0, "size": 0, "damage": "", "expired_until": 0, "size_from": 0}
+UNKNOWN = {
+    "head": 0,
+    "end": 0,
+    "size": 0,
+    "bound": 0,
+    "damage": "",
+    "expired_until": 0,
+    "size_from": 0,
+}
 
 
 class _Replayed:
@@ -48,10 +60,11 @@ def _nothing(*_: object) -> None:
 class ReplayedLog(_Replayed):
     """A log of which only answers are known; see `Log`, and `RecordedLog`."""
 
-    owner: Durable
+    owner: LogOwner
     head = _value("head")
     end = _value("end")
     size = _value("size")
+    bound = _value("bound")
     damage = _value("damage")
 
     def __init__(self, answers: Answers, number: int, last: dict[str, Any]) -> None:
@@ -97,6 +110,9 @@ class ReplayedLog(_Replayed):
         """See `Log`."""
         return int(self.value("size_from"))
 
+    def clean(self) -> None:
+        """See `Log`: nobody can tell."""
+
     def delete(self, gone: Callable[[], None]) -> None:
         """See `Log`."""
         self._asked.add(gone)
@@ -137,6 +153,7 @@ class ReplayedLogs(_Replayed):
         super().__init__(answers, 0, {"used": 0})
         self.recovered: list[tuple[TopicHeader, Recovered, ReplayedLog]] = []
         self.logs: dict[int, ReplayedLog] = {}
+        self._rows: dict[int, list[Rows]] = {}  # of tables, by their places among the topics
         self.jumps: list[tuple[int, int]] = []
         self.ahead_us = 0
 
@@ -152,7 +169,17 @@ class ReplayedLogs(_Replayed):
             raise Different("there is no such log")
         self.logs[number].call(name, *arguments)
 
-    def recover(
+    def find(self, record: FlightRecord) -> None:
+        """Find what a start has found: a topic, that it is a table, or some of what is in it."""
+        match record.kind:
+            case FlightKind.RECOVERED:
+                self._recover(*record.values)
+            case FlightKind.TABLE:
+                self._begin_table(*record.values)
+            case _:
+                self._add_rows(record.payload, record.now_us)
+
+    def _recover(
         self,
         name: str,
         head: int,
@@ -172,6 +199,35 @@ class ReplayedLogs(_Replayed):
         found.state.restore(*known)
         log = self._opened(head=int(head), end=int(end))
         self.recovered.append((topic, found, log))
+
+    def _begin_table(self, *numbers: int) -> None:
+        """Find that the last topic is a table; see `FlightKind.TABLE`."""
+        kept = KeepLast()
+        kept.head, kept.deleted_below, kept.expired, kept.superseded = numbers
+        _, found, _ = self.recovered[-1]
+        found.kept = kept
+
+    def _add_rows(self, data: bytes, accepted_us: int) -> None:
+        """Find some messages of that table; see `FlightKind.ROWS`."""
+        (count,) = unpack_from("<I", data)
+        columns = Struct(f"<I{count}q")
+        _, *offsets = columns.unpack_from(data)
+        times = array("q", [accepted_us]) * count
+        rows = Rows(array("q", offsets), times, Batch(data[columns.size :], count))
+        self._rows.setdefault(len(self.recovered) - 1, []).append(rows)
+
+    def fill_tables(self) -> None:
+        """Put what was found into the tables."""
+        for number, (_, found, _) in enumerate(self.recovered):
+            if found.kept is None:
+                continue
+            rows = self._rows.pop(number, [])
+            index = KeyIndex()
+            for some in rows:
+                newest = dict(zip(some.batch.keys(), some.offsets, strict=True))
+                newest.pop(b"", None)
+                index.update(newest, 0)
+            found.kept.restore(index, rows, found.state.end)
 
     def know_clock(self, jumps: list[Any], ahead_us: int) -> None:
         """Know what a start has found out about the machine's clock."""

@@ -89,6 +89,10 @@ def _disk(state: dict[str, Any]) -> Iterator[screen.Row]:
             "on the disk",
             f"{show_size(state['log_bytes'])}, {show_size(state['waiting_bytes'])} waiting for it",
         )
+        if "log_live_bytes" in state:
+            live = show_size(state["log_live_bytes"])
+            bound = show_size(state["log_bound_bytes"])
+            yield "live in the log", f"{live}; above {bound}, rewriting comes before writing"
         if state["damage"]:
             yield "damage", shown(state["damage"])
 

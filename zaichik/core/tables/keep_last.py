@@ -30,8 +30,8 @@ Plain and synchronous: no I/O, no clock, no lock.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable
-from itertools import accumulate, compress
+from collections.abc import Callable, Iterable
+from itertools import accumulate, compress, pairwise
 from operator import sub
 from struct import pack
 from typing import NamedTuple
@@ -189,6 +189,31 @@ class Part:
         for index in superseded[bisect_left(superseded, start) : bisect_left(superseded, stop)]:
             self.kill(first_row + index - start)
 
+    def add_rows(self, rows: "Rows", start: int, stop: int) -> None:
+        """Add some rows that were kept before, and what they take to what is alive.
+
+        Args:
+            rows: of these, some are added.
+            start: the index of the first one.
+            stop: the index after the last one.
+        """
+        batch = rows.batch.cut(start, stop)
+        before = len(self.keys)
+        self.key_ends.extend([before + end for end in batch.key_offsets[1:]])
+        body_at = len(batch.data) - batch.size
+        payloads_at = body_at + batch.key_size
+        self.keys += batch.data[body_at:payloads_at]
+        before = len(self.payloads)
+        self.payload_ends.extend([before + end for end in batch.payload_offsets[1:]])
+        self.payloads += batch.data[payloads_at:]
+        self.offsets.extend(rows.offsets[start:stop])
+        self.times.extend(rows.times[start:stop])
+        self.alive += b"\1" * batch.count
+        self.live += batch.count
+        self.live_bytes += batch.size + ROW * batch.count
+        self.keyless += sum(begin == end for begin, end in pairwise(batch.key_offsets))
+        self._note_density()
+
     def kill(self, row: int) -> None:
         """Make a row dead, which is not."""
         self.alive[row] = 0
@@ -246,6 +271,20 @@ class Together(NamedTuple):
 
     offsets: list[int]
     accepted_us: int
+    batch: Batch
+
+
+class Rows(NamedTuple):
+    """Messages that were kept before, and are to be kept again, in the order of their offsets.
+
+    Attributes:
+        offsets: of each.
+        times: when each was accepted.
+        batch: the messages.
+    """
+
+    offsets: "array[int]"
+    times: "array[int]"
     batch: Batch
 
 
@@ -481,6 +520,47 @@ class KeepLast:
             done = stop
             self._tidy(len(self._parts) - 1)
 
+    def restore(self, index: KeyIndex, found: Iterable[Rows], end: int) -> None:
+        """Keep what was kept before. Nothing may have been stored yet but the head.
+
+        Args:
+            index: the newest offset of each key.
+            found: the messages, all of which are the newest of their keys, or have none.
+            end: the offset that the next message will get.
+        """
+        self._index = index
+        for rows in found:
+            self._restore(rows)
+        self.next_offset = end
+        self.messages -= len(self.tombstones)
+        self.size -= self.tombstone_bytes
+        self.keyless = sum(part.keyless for part in self._parts)
+
+    def _restore(self, rows: Rows) -> None:
+        count = rows.batch.count
+        self.messages += count
+        self.size += rows.batch.size + ROW * count
+        payloads = rows.batch.payload_offsets
+        lengths = [*map(sub, payloads[1:], payloads)]
+        if 0 in lengths:
+            for key, length, offset in zip(rows.batch.keys(), lengths, rows.offsets, strict=True):
+                if key and not length:
+                    self.tombstones[offset] = key
+                    self.tombstone_bytes += len(key) + ROW
+        done = 0
+        while done < count:
+            if not self._parts or not self._parts[-1].has_room:
+                self._parts.append(Part())
+                self._ends.append(0)
+                self._parts_memory += PART_COST
+            part = self._parts[-1]
+            stop = min(count, done + ROWS - len(part.alive))
+            self._parts_memory -= part.memory
+            part.add_rows(rows, done, stop)
+            self._parts_memory += part.memory
+            self._ends[-1] = rows.offsets[stop - 1] + 1
+            done = stop
+
     def _tidy(self, index: int) -> None:
         """Remove a part that is dead; rewrite one of which half is, and join it with the next."""
         part = self._parts[index]
@@ -691,6 +771,34 @@ class KeepLast:
         index, row = self._place(offset)
         return self._parts[index].times[row]
 
+    def live_between(self, begin: int, end: int) -> tuple[int, int]:
+        """Returns how many messages of these offsets can be read, and about what they take."""
+        messages = 0
+        size = 0
+        for at in range(bisect_right(self._ends, begin), len(self._parts)):
+            part = self._parts[at]
+            if part.offsets[0] >= end:
+                break
+            live = part.live
+            first = part.row(begin)
+            stop = part.row(end)
+            if first or stop < len(part.alive):
+                live = part.alive.count(1, first, stop)
+            messages += live
+            size += part.live_bytes * live // part.live
+        return messages, size
+
+    def live_offsets(self, offset: int, most: int) -> "array[int]":
+        """Returns the first offsets from that one on that can be read, a part more than `most`."""
+        found = array("q")
+        for at in range(bisect_right(self._ends, offset), len(self._parts)):
+            if len(found) >= most:
+                break
+            part = self._parts[at]
+            first = part.row(offset)
+            found.extend(compress(part.offsets[first:], part.alive[first:]))
+        return found
+
     def key_at(self, offset: int) -> bytes:
         """Returns the key of the message with that offset, which can be read."""
         index, row = self._place(offset)
@@ -702,6 +810,14 @@ class KeepLast:
         if offset < self.head:
             return -1
         return offset
+
+    def size_of(self, key: bytes) -> int:
+        """Returns what the message of that key takes; 0 if there is none, or a tombstone."""
+        offset = self.offset_of(key)
+        if offset < 0 or offset in self.tombstones:
+            return 0
+        index, row = self._place(offset)
+        return self._parts[index].size(row)
 
     def successor(self, offset: int) -> int:
         """Returns the offset of the message that has superseded that one; -1 if it is not known.

@@ -34,6 +34,12 @@ class KeyIndex:
         """Returns the offset of a key; -1 if it is not there."""
         return self._shards[hash(key) & self._mask].get(key, -1)
 
+    def offsets_of(self, keys: Iterable[bytes]) -> list[int]:
+        """Returns the offset of each of these keys; -1 for one that is not there."""
+        shards = self._shards
+        mask = self._mask
+        return [shards[hash(key) & mask].get(key, -1) for key in keys]
+
     def find(self, keys: Iterable[bytes], least: int) -> list[int]:
         """Returns the offsets of those keys that have one of at least that, in their order."""
         shards = self._shards

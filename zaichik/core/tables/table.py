@@ -1,4 +1,4 @@
-"""What a table retains: the last message of each key, in memory (TAB).
+"""What a table retains: the last message of each key (TAB). They are read from memory.
 
 Nothing is evicted: whoever came later would miss keys and not know it. What would not fit is
 refused. A batch is judged by its result, so one that deletes as much as it adds always fits.
@@ -101,6 +101,21 @@ class Table(Retained):
         Raises:
             Refused: `TABLE_FULL`; `INVALID_FIELD` for tombstones that are not meant (TAB-6).
         """
+        kept_now = self.kept
+        change = self._judged(batch, tombstones=tombstones)
+        self._check(change, kept_now.messages, kept_now.size, kept_now.keyless)
+        first_offset = kept_now.next_offset
+        self._store(change, now_us)
+        topic = self._topic
+        topic.count_stored(batch.count)
+        return Published(request_id, first_offset, batch.count, 0, len(topic.readers), b"")
+
+    def _judged(self, batch: Batch, *, tombstones: bool) -> Change:
+        """Returns what a batch would change; refuses tombstones that are not meant.
+
+        Raises:
+            Refused: `INVALID_FIELD`.
+        """
         change = self.kept.judge(batch)
         if change.has_tombstones and not tombstones:
             problem = (
@@ -109,12 +124,7 @@ class Table(Retained):
                 "flag TOMBSTONES on the wire)"
             )
             raise Refused(ErrorCode.INVALID_FIELD, problem, "batch")
-        self._check(change)
-        first_offset = self.kept.next_offset
-        self._store(change, now_us)
-        topic = self._topic
-        topic.count_stored(batch.count)
-        return Published(request_id, first_offset, batch.count, 0, len(topic.readers), b"")
+        return change
 
     def append(self, batch: Batch, accepted_us: int) -> None:
         """See `Retained`."""
@@ -134,25 +144,34 @@ class Table(Retained):
             self.kept.limit_memory(self.reserved)
         self._reserve()
 
-    def _check(self, change: Change) -> None:
-        """Refuse a batch after which there would be more than there may be (TAB-1)."""
-        kept = self.kept
-        has_grown = change.messages > kept.messages or change.size > kept.size
+    def _check(self, change: Change, messages: int, size: int, keyless: int) -> None:
+        """Refuse a batch after which there would be more than there may be (TAB-1).
+
+        Args:
+            change: what there would be.
+            messages: how many there are before it; see `KeepLast`.
+            size: what these take.
+            keyless: how many of them have no key.
+
+        Raises:
+            Refused: `TABLE_FULL`.
+        """
+        has_grown = change.messages > messages or change.size > size
         if change.messages > self._capacity:
             limit = f"{counted(change.messages, 'message')}, and its capacity is {self._capacity}"
         elif change.size > self._max_bytes:
             limit = f"{counted(change.size, 'byte')}, and its max_bytes is {self._max_bytes}"
-        elif has_grown and not self._topic.budget.has_room(change.size - kept.size):
+        elif has_grown and not self._topic.budget.has_room(change.size - self.kept.size):
             limit = "more memory, and the broker has none left for tables"
         else:
             return
         problem = (
             f"table {self._topic.name!r} would hold {limit}. Delete keys, or make a larger table."
         )
-        keyless = kept.keyless + change.keyless
+        keyless += change.keyless
         if keyless:
-            messages = counted(keyless, "message")
-            problem += f" It would have {messages} without a key, which nothing replaces."
+            without = counted(keyless, "message")
+            problem += f" It would have {without} without a key, which nothing replaces."
         raise Refused(ErrorCode.TABLE_FULL, problem, "batch")
 
     # -- reading ---------------------------------------------------------------------------------

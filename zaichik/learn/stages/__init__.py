@@ -21,7 +21,7 @@ from zaichik.learn.stages import (
     s13_stuck_reader,
     s14_ends,
     s15_history,
-    s16_explaining,
+    s16_table_killed,
     s17_following,
 )
 
@@ -42,7 +42,7 @@ _FILES = (
     s13_stuck_reader,
     s14_ends,
     s15_history,
-    s16_explaining,
+    s16_table_killed,
     s17_following,
 )
 STAGES: tuple[Stage, ...] = tuple(file.STAGE for file in _FILES)

@@ -32,13 +32,13 @@ ROUNDS = 3
 
 
 @asynccontextmanager
-async def _first_life(trial: Trial) -> AsyncIterator[tuple[Restartable, Connection]]:
+async def first_life(trial: Trial) -> AsyncIterator[tuple[Restartable, Connection]]:
     """A separate broker, and a client of it."""
     async with trial.host.start_restartable() as server:
         yield server, await trial.client(server.target)
 
 
-async def _next_life(trial: Trial, server: Restartable) -> Connection:
+async def next_life(trial: Trial, server: Restartable) -> Connection:
     """Kill it and start it again. Returns a client."""
     await server.kill()
     return await _started(trial, server)
@@ -90,7 +90,7 @@ async def _these(client: Connection, topic: str, epoch: int, messages: Sequence[
 )
 async def comes_back(trial: Trial) -> None:
     """Two topics, killed three times: epoch, settings, offsets, contents, times; boot changes."""
-    async with _first_life(trial) as (server, client):
+    async with first_life(trial) as (server, client):
         topics = [trial.topic("a"), trial.topic("b")]
         made = [
             await make_durable(client, topic, {CAPACITY: 1000 + place})
@@ -118,7 +118,7 @@ async def comes_back(trial: Trial) -> None:
                         expected=f"{before}, and later ones",
                         came=f"{accepted}",
                     )
-            boot, client = client.limits["boot"], await _next_life(trial, server)
+            boot, client = client.limits["boot"], await next_life(trial, server)
             if client.limits["boot"] == boot:
                 raise Failure(
                     "two runs of the server have the same boot",
@@ -143,7 +143,7 @@ async def comes_back(trial: Trial) -> None:
 )
 async def numbers(trial: Trial) -> None:
     """Stored, partly compacted, refused for good; one not answered yet; killed twice."""
-    async with _first_life(trial) as (server, client):
+    async with first_life(trial) as (server, client):
         topic, producer = trial.topic(), Producer(trial)
         made = await make_durable(client, topic, {CAPACITY: 8, WINDOW: HOUR_MS})
         await producer.publish_first(client)
@@ -154,7 +154,7 @@ async def numbers(trial: Trial) -> None:
         await producer.expect_error(client, 3, "BATCH_TOO_LARGE", batch=[(b"", b"x")] * 9)
         await client.send("Publish", **producer.about(4))
         await client.flush()
-        client = await _next_life(trial, server)
+        client = await next_life(trial, server)
         for sequence in (1, 0):
             await producer.expect_stored(client, sequence, sequence, DUPLICATE)
         client.must_be(
@@ -165,7 +165,7 @@ async def numbers(trial: Trial) -> None:
         flags = DUPLICATE if frame.name == "Published" and frame.flags else 0
         client.must_be(frame, "Published", flags=flags, first_offset=3, stored=1)
         await producer.expect_stored(client, 5, 4)
-        client = await _next_life(trial, server)
+        client = await next_life(trial, server)
         for sequence, offset in ((4, 3), (5, 4), (0, 0)):
             await producer.expect_stored(client, sequence, offset, DUPLICATE)
         await producer.expect_error(client, 7, "SEQUENCE_GAP")
@@ -193,14 +193,14 @@ async def numbers(trial: Trial) -> None:
 )
 async def windows(trial: Trial) -> None:
     """A window of an hour that stays open, and a short one that ends; another key."""
-    async with _first_life(trial) as (server, client):
+    async with first_life(trial) as (server, client):
         long, short = trial.topic("long"), trial.topic("short")
         await make_durable(client, long, {WINDOW: HOUR_MS})
         await make_durable(client, short, {WINDOW: round(WINDOW_S * trial.scale * 1000)})
         await client.publish(long, (b"a", b"first"), (b"b", b"first"), first_offset=0, stored=2)
         await client.publish(short, (b"a", b"first"), first_offset=0, stored=1)
         moment = trial.elapsed
-        client = await _next_life(trial, server)
+        client = await next_life(trial, server)
         batch = [(b"b", b"second"), (b"c", b"first"), (b"a", b"second")]
         await client.publish(long, *batch, first_offset=2, stored=1, compacted=2, dropped=b"\5")
         await trial.wait(moment, WINDOW_S + MARGIN_S)
@@ -220,7 +220,7 @@ async def windows(trial: Trial) -> None:
 )
 async def positions(trial: Trial) -> None:
     """Two of six settled, four delivered; with more and more time before the kill."""
-    async with _first_life(trial) as (server, client):
+    async with first_life(trial) as (server, client):
         topic, messages = trial.topic(), [trial.message() for _ in range(MESSAGES)]
         await make_durable(client, topic, {})
         await client.publish(topic, *messages)
@@ -229,7 +229,7 @@ async def positions(trial: Trial) -> None:
             await client.expect_messages(frame.id, 0, messages[:4])
             await client.commit(frame.id, 2)
             await anyio.sleep(seconds * max(1.0, trial.scale))
-            client = await _next_life(trial, server)
+            client = await next_life(trial, server)
             frame = await _named(client, topic)
             if frame["start"]:
                 # This position is resumed, or a wrong one; if none was written yet, it starts at 0
@@ -261,7 +261,7 @@ async def _named(client: Connection, topic: str, **how: Any) -> Frame:
 )
 async def burst(trial: Trial) -> None:
     """Two publishers that don't wait for replies, and a reader; several rounds."""
-    async with _first_life(trial) as (server, client):
+    async with first_life(trial) as (server, client):
         burst = Burst(trial, trial.topic())
         await make_durable(client, burst.topic, {})
         end = 0

@@ -7,7 +7,7 @@ from zaichik.learn.failure import Failure
 from zaichik.learn.layouts import FOREVER, TOMBSTONES_MS
 from zaichik.learn.notation import message as shown
 from zaichik.learn.stages.s17_full import store
-from zaichik.learn.stages.s17_tables import Row, knowing, late, make_table, read_table
+from zaichik.learn.stages.s17_tables import knowing, late, make_table, read_table, readable
 from zaichik.learn.stages.s17_tombstones import STAGE as STAGE
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Message
@@ -23,16 +23,6 @@ def _random_message(trial: Trial) -> Pair:
     if key and trial.rng.random() < 0.2:
         return key, b""
     return key, trial.payload()
-
-
-def _readable(published: list[Pair]) -> list[Row]:
-    """What a late reader gets: the newest of each key, and all messages without a key."""
-    newest = {key: offset for offset, (key, _) in enumerate(published)}
-    return [
-        (offset, key, payload)
-        for offset, (key, payload) in enumerate(published)
-        if not key or newest[key] == offset
-    ]
 
 
 async def _read(
@@ -63,7 +53,7 @@ def _must_be_all(came: list[Message], published: list[Pair], credit: int) -> Non
             problem = f"{who} got a message that was not published like this"
             raise Failure(problem, expected=expected, came=shown(message))
     got = {message.offset for message in came}
-    for row in _readable(published):
+    for row in readable(published):
         if row[0] not in got:
             problem = f"{who} did not get a message that nothing has superseded"
             raise Failure(problem, expected=shown(Message(*row)), came="nothing")
@@ -99,4 +89,4 @@ async def changes(trial: Trial) -> None:
         published.append(END)
     for credit in CREDITS:
         _must_be_all(came[credit], published, credit)
-    await late(client, topic, _readable(published))
+    await late(client, topic, readable(published))

@@ -95,6 +95,16 @@ def rows(first: int, *messages: Pair | None) -> list[Row]:
     ]
 
 
+def readable(published: list[Pair]) -> list[Row]:
+    """What a late reader gets: the newest of each key, and all messages without a key."""
+    newest = {key: offset for offset, (key, _) in enumerate(published)}
+    return [
+        (offset, key, payload)
+        for offset, (key, payload) in enumerate(published)
+        if not key or newest[key] == offset
+    ]
+
+
 async def expect_rows(client: Connection, subscription: int, due: Sequence[Row]) -> list[Frame]:
     """Receive exactly these messages, in any number of frames. Returns the frames."""
     frames: list[Frame] = []

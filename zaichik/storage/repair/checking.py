@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from zaichik.storage.cleaning.kept import holes_of
 from zaichik.storage.disk import Disk
 from zaichik.storage.ownership import denied
-from zaichik.storage.record import HEADER, RecordKind
+from zaichik.storage.record import HEADER, RecordKind, StoredRecord
 from zaichik.storage.recovery import (
     TOPIC_FILE,
     checkpoints,
     identify,
+    left_over,
     of_segments,
     read_topic,
     recorded_head,
@@ -58,6 +60,7 @@ class CheckedSegment:
         torn: the position where a torn end begins; -1 if there is none.
         end: the offset after its last message.
         lost: the offsets that earlier repairs have given up.
+        holes: how many offsets have no message, because it was superseded.
     """
 
     segment: Segment
@@ -67,6 +70,14 @@ class CheckedSegment:
     torn: int = -1
     end: int = 0
     lost: list[OffsetRange] = field(default_factory=list)
+    holes: int = 0
+
+    def note(self, record: StoredRecord) -> None:
+        """Note what a whole record says of offsets without messages."""
+        if record.kind == RecordKind.LOST and record.count:
+            self.lost.append((record.base, record.base + record.count))
+        elif record.kind == RecordKind.KEPT:
+            self.holes += holes_of(record)
 
     def add(self, begin: int, end: int, base: int, to: int, accepted_us: int) -> None:
         """Note a stretch.
@@ -119,6 +130,7 @@ class Checked:
     def messages(self) -> int:
         """How many messages are whole."""
         gone = sum(to - base for base, to in self.lost + self.damaged)
+        gone += sum(part.holes for part in self.parts)
         return sum(part.end - part.segment.base for part in self.parts) - gone
 
 
@@ -175,7 +187,8 @@ def check_folder(disk: Disk, folder: str) -> Checked:
     checkpointed, bad = checkpoints(disk, folder, topic)
     head = recorded_head(checkpointed)
     # What is below was to be removed, and is removed by a start.
-    opened = {name: it for name, it in opened.items() if int(name[:20]) >= head}
+    gone = left_over(opened, topic, head)
+    opened = {name: it for name, it in opened.items() if name not in gone}
     good: dict[int, Segment] = {}
     for name, found in opened.items():
         if found is None:
@@ -294,8 +307,7 @@ def _read(disk: Disk, part: CheckedSegment, later: list[Segment], at_us: int) ->
             bad = -1
         end = record.base + record.count
         at_us = record.accepted_us
-        if record.kind == RecordKind.LOST and record.count:
-            part.lost.append((record.base, end))
+        part.note(record)
     if after is not None:
         named_end = after.base
     named_end = max(named_end, end)

@@ -45,10 +45,12 @@ PUBLISHING = (
         "Storing the batch would "
         "evict a message that a reader hasn't been sent, or that one with a name hasn't committed. "
         "Nothing was stored. "
-        "The message names the reader that is furthest behind.",
+        "The message names the reader that is furthest behind. "
+        "If the topic is a durable table, its log has reached log_bytes, and what was superseded "
+        "is still being removed from it.",
         why="You asked for a topic that loses nothing, so publishers must wait for the slowest "
-        "reader: back-pressure.",
-        rules="RET-9 DUR-4",
+        "reader: back-pressure. A table waits for no reader, only for its disk.",
+        rules="RET-9 DUR-4 DUR-10",
         then="Our client waits and retries by itself. If it waits for long, `zaichik describe "
         "TOPIC` shows what each "
         "reader is waiting for. Speed that reader up; if it won't come back, drop its position: "
