@@ -18,8 +18,11 @@ from zaichik_protocol import (
     Publish,
     Setting,
     Settled,
+    Subscribe,
+    Subscribed,
     SubscriptionEnded,
     Unsubscribe,
+    Unsubscribed,
 )
 
 
@@ -38,16 +41,18 @@ def test_a_frame_has_messages_of_one_batch():
 
 def test_messages_of_a_busy_key_take_turns_of_their_own():
     """Opening them brings nothing to send; others have their turns in between (LAG-4)."""
-    _, client = work()
-    client.publish(*[(b"k", b"%d" % number) for number in range(3 * MOST_OFFERS)], (b"l", b"x"))
+    broker, client = work()
     subscription, _ = client.share(credit=10, by_key=True)
+    busy = [(b"k", b"%d" % number) for number in range(3 * MOST_OFFERS)]
+    client.tell(Publish(client.next_id(), "t", batch(*busy, (b"l", b"x"))))
     reader = client.manager.readers[subscription]
-    found = client.heard()
+    (position,) = broker.shared_names.positions
+    opened = []
     while reader.is_ready:
-        found += client.turn()
-    assert 0 in client.tickets
-    assert 3 * MOST_OFFERS in client.tickets
-    assert len(client.tickets) == 2
+        reader.take(broker.clock.now_us())
+        opened.append(position.queue.ledger.open)
+    assert opened == [1, 1 + MOST_OFFERS, 1 + 2 * MOST_OFFERS, 1 + 3 * MOST_OFFERS, opened[-1]]
+    assert reader.in_flight == 2
 
 
 def test_a_message_is_marked_with_which_delivery_it_is():
@@ -224,16 +229,13 @@ def test_an_owner_has_two_seconds_by_the_broker_that_can_listen():
 def test_a_broker_that_stops_hands_out_nothing_more():
     """CLO-2: what would come back at once is not sent."""
     broker, client = work(2)
-    _, _ = client.share(owner=7, max_deliveries=1)
+    request = Subscribe(client.next_id(), "t", "n", shared=True)
+    client.tell(request)
     client.manager.accept_no_more()
     client.manager.stop()
-    other = Sharing(broker)
-    other.manager.stop()
-    assert [type(frame) for frame in client.heard()] == [GoAway]
+    assert [type(frame) for frame in client.heard()] == [Subscribed, GoAway]
     (position,) = broker.shared_names.positions
-    assert len(position.queue.absences) == 1
-    seconds(broker, 3)
-    assert len(position.queue.ledger.dead) == 0
+    assert position.queue.ledger.next == 0
 
 
 def test_a_broker_that_stops_longer_than_owners_may_stay_away_counts_nothing():
@@ -266,13 +268,18 @@ def test_what_is_settled_after_the_end_is_late():
     assert reply.late == (other.tickets[1],)
 
 
-def test_forgetting_by_one_that_was_taken_over_forgets_nothing():
+@pytest.mark.parametrize("is_there", [True, False])
+def test_forgetting_by_one_that_was_taken_over_forgets_nothing(is_there):
+    """The name is the later one's, whether or not that reads."""
     broker, client = work(2)
-    client.share(owner=7)
+    subscription, _ = client.share(owner=7)
     taker = Sharing(broker)
-    taker.share(owner=7, attempt=2)
-    client.ask(Unsubscribe(client.next_id(), 3, forget=True))
-    assert isinstance(taker.dead(), list)
+    its_own, _ = taker.share(owner=7, attempt=2)
+    if not is_there:
+        taker.ask(Unsubscribe(taker.next_id(), its_own))
+    *_, reply = client.ask(Unsubscribe(client.next_id(), subscription, forget=True))
+    assert isinstance(reply, Unsubscribed)
+    assert taker.dead() == []
 
 
 def test_a_large_message_goes_alone():
@@ -287,13 +294,14 @@ def test_a_large_message_goes_alone():
 
 
 def test_a_message_that_does_not_fit_goes_to_another():
+    """Who waits longest is called first, and cannot take it."""
     broker, client = work()
     client.publish(b"x" * 10)
-    client.publish(b"y" * 500)
-    _, events = client.share(credit=5, credit_bytes=100)
+    client.share(credit=5, credit_bytes=100)
     other = Sharing(broker)
-    _, events = other.share(credit=5)
-    assert offsets(events) == [1]
+    other.share(credit=5)
+    client.publish(b"y" * 500)
+    assert offsets(other.heard()) == [1]
 
 
 def test_settings_that_come_later_do_not_lose_a_worker():
