@@ -25,6 +25,7 @@ from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
 from zaichik.core.ringed import Ringed
 from zaichik.core.settings import BrokerSettings, TopicSettings
+from zaichik.core.shared_names.saved_names import SavedName
 from zaichik.core.write_queue import WriteQueue
 from zaichik_protocol import FOREVER, Batch, ErrorCode, Frame, Overflow, Published, Refused
 
@@ -329,9 +330,18 @@ class Durable(Ringed):
         size = self.log.size
         is_quiet = size == self._swept_size and not self.waiting
         self._swept_size = size
+        self.save_names(now_us)
         has_moved = self.queue.save_positions(now_us)
         if is_quiet and not has_moved:
             self.log.save()
+
+    def save_names(self, now_us: int) -> None:
+        """See `Retained`."""
+        self.queue.save_names(now_us)
+
+    def know_name(self, key: str, name: SavedName) -> None:
+        """See `Retained`."""
+        self.queue.saver.know(key, name)
 
     def delete(self) -> Pending | None:
         """See `Retained`. Everything that still waits is refused."""

@@ -15,6 +15,7 @@ from typing import Protocol
 from zaichik.core.pending import Pending
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
+from zaichik.core.shared_names.saving import NamesWrite
 from zaichik.core.tables.keep_last import KeepLast
 from zaichik_protocol import Batch, Refused
 
@@ -27,8 +28,8 @@ class Write:
         base: the offset of its first message; without messages, of the next one.
         accepted_us: when it was accepted.
         what: what is stored of a publish; or why a numbered batch was refused for good; or the
-            named positions that have moved, with None for those that are forgotten. None: nothing;
-            it only waits for the writes before it.
+            named positions that have moved, with None for those that are forgotten; or what has
+            changed of shared names. None: nothing; it only waits for the writes before it.
         producer, sequence: of a numbered batch; else 0.
         dropped: the bitmap of what compaction dropped.
         compacted: how many messages that is.
@@ -39,7 +40,7 @@ class Write:
 
     base: int
     accepted_us: int
-    what: Batch | Refused | dict[str, int | None] | None
+    what: Batch | Refused | dict[str, int | None] | NamesWrite | None
     producer: int = 0
     sequence: int = 0
     dropped: bytes = b""

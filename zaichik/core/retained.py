@@ -24,6 +24,7 @@ from zaichik.core.settings import BrokerSettings
 from zaichik_protocol import FOREVER, Batch, Frame, Published, Refused
 
 if TYPE_CHECKING:
+    from zaichik.core.shared_names.saved_names import SavedName
     from zaichik.core.topic_controller import TopicController
 
 Wake = Callable[[], None]
@@ -129,6 +130,12 @@ class Retained(ABC):
     def when_written(self, reply: Frame) -> Frame | Pending:
         """Returns that reply; if the topic has to be stored first, as one to come."""
         return reply
+
+    def save_names(self, now_us: int) -> None:  # noqa: B027 (in memory there is nothing to save)
+        """Write down shared names as they are now, if they are to survive the broker (SHR-9)."""
+
+    def know_name(self, key: str, name: "SavedName") -> None:  # noqa: B027 (as above)
+        """Note what a start has found of a shared name."""
 
     # -- reading ---------------------------------------------------------------------------------
 

@@ -17,9 +17,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from zaichik.base.counted import counted
+from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.log import Log, Write
 from zaichik.core.pending import Pending
 from zaichik.core.retained import Retained
+from zaichik.core.shared_names.saving import NameSaver, NamesWrite
 from zaichik.core.sharing import prices
 from zaichik_protocol import Batch, ErrorCode, Frame, Published, Refused
 
@@ -46,6 +48,7 @@ class WriteQueue:
     Attributes:
         waiting: the writes, the oldest first. A write in progress stays here until it is synced.
         next: the offset that the next message will get.
+        saver: the shared names, as the log has them.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class WriteQueue:
     ) -> None:
         self.waiting: deque[Write] = deque()
         self.next = log.end
+        self.saver = NameSaver(topic)
         self._topic = topic
         self._retained = retained
         self._log = log
@@ -127,6 +131,8 @@ class WriteQueue:
         now: dict[str, int] = {}
         moved: dict[str, int | None] = {}
         for name, position in self._topic.names.items():
+            if not isinstance(position, ExclusivePosition):
+                continue
             committed = position.committed
             now[name] = committed
             if known.get(name) != committed:
@@ -140,6 +146,12 @@ class WriteQueue:
         self._add(Write(self.next, now_us, moved, known=known))
         self._positions = now
         return True
+
+    def save_names(self, now_us: int) -> None:
+        """See `Retained`."""
+        names = self.saver.write()
+        if names is not None:
+            self._add(Write(self.next, now_us, names))
 
     def _add(self, write: Write) -> Pending:
         self.waiting.append(write)
@@ -169,6 +181,8 @@ class WriteQueue:
                 done.answer.settle(reply)
             case Refused() as refusal:
                 done.answer.settle(refusal)
+            case NamesWrite() as names:
+                names.note_synced()
             case _:
                 done.answer.settle(True)
 
@@ -185,6 +199,8 @@ class WriteQueue:
             self.next = undone.base
             if undone.known is not None:
                 self._positions = undone.known
+            if isinstance(undone.what, NamesWrite):
+                self.saver.undo(undone.what)
             yield undone
             undone.answer.settle(refusal)
         self._topic.charge()

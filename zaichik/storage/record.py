@@ -36,6 +36,8 @@ class RecordKind(IntEnum):
     LOST = 2
     REFUSED = 3  # a numbered batch was refused for good; the body is JSON: code, message, field
     KEPT = 4  # of a table: what was left of many records; see `storage.cleaning.kept`
+    # the body is JSON: the next ticket, and what has changed of shared names; see `saved_names`
+    NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)

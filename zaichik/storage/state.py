@@ -17,6 +17,7 @@ from zaichik.base.json_text import NotJson, parsed_object
 from zaichik.core.compaction import CompactionWindow
 from zaichik.core.jumps import Jump, not_passed_us
 from zaichik.core.producers import REMEMBERED_ANSWERS
+from zaichik.core.shared_names.saved_names import SavedName, take_over
 from zaichik.storage.record import RecordKind, StoredRecord
 from zaichik.storage.segment import seal, unseal
 from zaichik.storage.shapes import OF_STORED, is_checkpoint
@@ -59,6 +60,8 @@ class LogState:
         producers: by their ids.
         positions: the committed offsets of named subscriptions.
         deleted_below: of a table: an offset above every tombstone that is gone (TAB-5).
+        names: the shared names; see `saved_names`.
+        ticket: the greatest that was saved with them.
         jumps: those of the broker's clock. Where a record is the first after one, windows and
             producers are taken to be that much younger.
     """
@@ -73,6 +76,8 @@ class LogState:
         self.producers: OrderedDict[int, KnownProducer] = OrderedDict()
         self.positions: dict[str, int] = {}
         self.deleted_below = 0
+        self.names: dict[str, SavedName] = {}
+        self.ticket = 0
         self.jumps: Sequence[Jump] = ()
 
     @property
@@ -97,6 +102,10 @@ class LogState:
                     self.positions.pop(name, None)
                     if committed is not None:
                         self.positions[name] = committed
+            case RecordKind.NAMES:
+                saved = json.loads(record.body)
+                self.ticket = max(self.ticket, saved["ticket"])
+                take_over(self.names, saved["names"])
 
     @property
     def not_passed_us(self) -> int:
@@ -171,6 +180,10 @@ class LogState:
             "deleted_below": self.deleted_below,
             "windows": windows,
         }
+        # Hardly any topic has one.
+        if self.ticket:
+            fields["ticket"] = self.ticket
+            fields["names"] = self.names
         return seal(_MARK, json.dumps(fields).encode() + b"\n" + self._open_windows())
 
     def _open_windows(self) -> bytes:
@@ -191,6 +204,8 @@ class LogState:
         self.compacted = fields["compacted"]
         self.positions = fields["positions"]
         self.deleted_below = fields.get("deleted_below", 0)
+        self.ticket = fields.get("ticket", 0)
+        self.names = fields.get("names", {})
         for producer, number, used_us, answers in fields["producers"]:
             known = KnownProducer(number, used_us)
             known.answers.extend(_read(answer) for answer in answers)

@@ -19,6 +19,7 @@ from zaichik.core.log import Log, Write
 from zaichik.core.pending import Pending
 from zaichik.core.retained import Piece, Wake
 from zaichik.core.settings import BrokerSettings, TopicSettings
+from zaichik.core.shared_names.saved_names import SavedName
 from zaichik.core.tables.ahead import Ahead
 from zaichik.core.tables.keep_last import KeepLast
 from zaichik.core.tables.table import Table
@@ -158,6 +159,14 @@ class DurableTable(Table):
         """See `Retained`."""
         return self.queue.when_written(reply)
 
+    def save_names(self, now_us: int) -> None:
+        """See `Retained`."""
+        self.queue.save_names(now_us)
+
+    def know_name(self, key: str, name: SavedName) -> None:
+        """See `Retained`."""
+        self.queue.saver.know(key, name)
+
     def on_synced(self, count: int) -> None:
         """Answer this many writes, the oldest, and store their messages: they are on the disk.
 
@@ -248,6 +257,7 @@ class DurableTable(Table):
         size = log.size
         is_quiet = size == self._swept_size and not self.waiting
         self._swept_size = size
+        self.save_names(now_us)
         has_moved = self.queue.save_positions(now_us)
         if is_quiet and not has_moved:
             log.save()

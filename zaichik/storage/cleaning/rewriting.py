@@ -11,8 +11,9 @@ crash came before its removal. Nobody is sent anything from these files, so noth
 A tombstone that is gone from the table stays in the file until no older message of its key can be
 in an older one: a start would find that message, and nothing that deletes it.
 
-Named positions that have moved in the old files are kept. Producers' numbers are not: a start reads
-no further back than the last two checkpoints, which have them, unless both are damaged.
+Named positions that have moved in the old files are kept. Producers' numbers and shared names are
+not: a start reads no further back than the last two checkpoints, which have them, unless both are
+damaged.
 """
 
 import json
