@@ -13,6 +13,7 @@ from dataclasses import dataclass
 # differ in when a task that waits is resumed, and in how it is cancelled, so there each test runs
 # on both. What computes does not know its event loop.
 WAITING = (
+    "tests/apps/work/test_job.py",
     "tests/client/blocking/",
     "tests/client/patterns/test_follower.py",
     "tests/client/patterns/test_subscription.py",
