@@ -14,6 +14,7 @@ from dataclasses import dataclass
 # on both. What computes does not know its event loop.
 WAITING = (
     "tests/apps/work/test_job.py",
+    "tests/apps/work/test_pool.py",
     "tests/client/blocking/",
     "tests/client/patterns/test_follower.py",
     "tests/client/patterns/test_subscription.py",

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from zaichik.apps.work.command import CannotBeAnArgument, Command, NoSuchCommand
+from zaichik.apps.work.command import CannotBeAnArgument, CannotRun, Command
 
 
 def words(*template, topic="orders", offset=7, key=b"alice"):
@@ -86,7 +86,7 @@ def test_a_command_that_cannot_be_run(tmp_path, word, mode, code):
     elif mode is not None:
         path.write_text("")
         path.chmod(mode)
-    with pytest.raises(NoSuchCommand) as refused:
+    with pytest.raises(CannotRun) as refused:
         Command([str(path)]).check()
     assert refused.value.code == code
     assert str(path) in str(refused.value)
@@ -94,7 +94,7 @@ def test_a_command_that_cannot_be_run(tmp_path, word, mode, code):
 
 @pytest.mark.parametrize("word", ["nowhere-to-be-found", ""])
 def test_a_command_that_is_not_on_the_path(word):
-    with pytest.raises(NoSuchCommand) as refused:
+    with pytest.raises(CannotRun) as refused:
         Command([word]).check()
     assert refused.value.code == 127
 

@@ -4,4 +4,5 @@
 - `job.py`: one process, from its start to its end
 - `session.py`: the processes that a job has started, and how all of them are ended
 - `verdict.py`: what an exit code means for the message
+- `pool.py`: so many jobs at a time, and how they end
 """

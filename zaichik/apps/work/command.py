@@ -8,22 +8,25 @@ The same three are in the job's environment, for keys that are no text, begin wi
 no place in a shell's script.
 """
 
+import errno
 import os
 import re
 import shutil
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 _PLACE = re.compile(r"\{(offset|key|topic)\}")
 
 # Those with the option -c, which takes a script.
 _SHELLS = {"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"}
 
-NOT_EXECUTABLE = 126  # exit codes that shells use
+# Exit codes; the last two are those of shells.
+FAILED = 1
+NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 
 
-class NoSuchCommand(Exception):
+class CannotRun(Exception):
     """The command cannot be run.
 
     Args:
@@ -34,6 +37,19 @@ class NoSuchCommand(Exception):
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
         self.code = code
+
+    @classmethod
+    def by(cls, word: str, error: OSError) -> Self:
+        """Returns what the system's error means, for a command of that name."""
+        match error:
+            case FileNotFoundError() | NotADirectoryError():
+                code = NOT_FOUND
+            case PermissionError() | OSError(errno=errno.ENOEXEC):
+                code = NOT_EXECUTABLE
+            # It may be there, but there is no room for one more process.
+            case _:
+                code = FAILED
+        return cls(f"{word}: {error.strerror or error}", code)
 
 
 class CannotBeAnArgument(Exception):
@@ -66,14 +82,14 @@ class Command:
         """Find out whether the command can be run, if that does not depend on the message.
 
         Raises:
-            NoSuchCommand: it cannot.
+            CannotRun: it cannot.
         """
         command = self.words[0]
         if _PLACE.search(command) or shutil.which(command):
             return
         if os.path.isfile(command):  # noqa: PTH113 (a Path would drop the ./ that a shell asks for)
-            raise NoSuchCommand(f"{command}: it may not be executed", NOT_EXECUTABLE)
-        raise NoSuchCommand(f"{command}: there is no such command", NOT_FOUND)
+            raise CannotRun(f"{command}: it may not be executed", NOT_EXECUTABLE)
+        raise CannotRun(f"{command}: there is no such command", NOT_FOUND)
 
     @property
     def trusts_keys(self) -> bool:
