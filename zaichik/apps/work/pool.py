@@ -29,6 +29,7 @@ class Message(Protocol):
     offset: int
     key: bytes | None
     payload: bytes
+    delivery: int
 
     async def done(self) -> bool:
         """Settle it: returns whether that counted."""

@@ -20,17 +20,31 @@ class Settling(Enum):
 
 
 class Verdict(NamedTuple):
-    """What becomes of a message, and why, for people."""
+    """What becomes of a message.
+
+    Attributes:
+        settling: see above.
+        cause: why, in a few words; "" if all is well.
+        errors: the last of what its job wrote to standard error.
+    """
 
     settling: Settling
-    reason: str = ""
+    cause: str = ""
+    errors: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why, for people, in at most 1,024 bytes (SHR-11)."""
+        if not self.errors:
+            return self.cause
+        start = f"{self.cause}: "
+        rest = self.errors.encode()[len(start.encode()) - MOST_REASON_BYTES :]
+        # The first character may be cut; what is left of it is no text.
+        return start + rest.decode("utf-8", "ignore")
 
 
 def verdict(end: JobEnd) -> Verdict:
-    """Returns what becomes of the message of a job.
-
-    The reason is how the job ended, and the last of what it wrote to standard error.
-    """
+    """Returns what becomes of the message of a job."""
     match end:
         # Also if its exit code is 0: it may end in order, and have done half of the work.
         case JobEnd(cause=Cause.STOPPED):
@@ -43,11 +57,10 @@ def verdict(end: JobEnd) -> Verdict:
             settling = Settling.REJECT
         case _:
             settling = Settling.RETRY
-    return Verdict(settling, _reason(end))
+    return Verdict(settling, _how(end), end.errors.decode("utf-8", "replace").strip())
 
 
-def how(end: JobEnd) -> str:
-    """Returns how a job ended, in a few words."""
+def _how(end: JobEnd) -> str:
     if end.cause == Cause.TIME_OUT:
         return f"took longer than {end.timeout:g} s"
     if end.status >= 0:
@@ -56,17 +69,3 @@ def how(end: JobEnd) -> str:
         return f"ended by {signal.Signals(-end.status).name}"
     except ValueError:  # a real-time signal
         return f"ended by signal {-end.status}"
-
-
-def _reason(end: JobEnd) -> str:
-    first = how(end)
-    last = end.errors.decode("utf-8", "replace").strip()
-    if not last:
-        return first
-    return f"{first}: {_ending(last, MOST_REASON_BYTES - len(first) - len(': '))}"
-
-
-def _ending(text: str, most: int) -> str:
-    """Returns the end of a text, in so many bytes at most."""
-    # The first character may be cut; what is left of it is no text.
-    return text.encode()[-most:].decode("utf-8", "ignore")
