@@ -6,7 +6,7 @@ each message that was settled is an object on standard output, and what jobs wri
 standard error.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import anyio
 from rich.text import Text
@@ -87,11 +87,11 @@ class WorkScreen:
         self.running += 1
         self.update()
 
-    async def settled(self, message: Message, result: Verdict, *, counted: bool) -> None:
+    async def settled(self, message: Message, result: Verdict, *, is_late: bool) -> None:
         """Count a message that was settled, and show it if it failed."""
         self.running -= 1
-        is_dead = counted and self._is_dead(message, result)
-        self._count(result, counted=counted, is_dead=is_dead)
+        is_dead = not is_late and self._is_dead(message, result)
+        self._count(result, is_late=is_late, is_dead=is_dead)
         if self._as_json:
             settled = {
                 "topic": message.topic,
@@ -101,11 +101,11 @@ class WorkScreen:
                 "outcome": result.settling.value,
                 "reason": result.reason,
                 "dead": is_dead,
-                "late": not counted,
+                "late": is_late,
             }
             await self._line.write(json_line(settled).encode() + b"\n")
-        elif not counted or result.settling in {Settling.RETRY, Settling.REJECT}:
-            await self._say_failed(message, result, counted=counted, is_dead=is_dead)
+        elif is_late or result.settling in {Settling.RETRY, Settling.REJECT}:
+            await self._say_failed(message, result, is_late=is_late, is_dead=is_dead)
         self.update()
 
     def _is_dead(self, message: Message, result: Verdict) -> bool:
@@ -114,9 +114,9 @@ class WorkScreen:
         most = self._max_deliveries
         return result.settling == Settling.RETRY and 0 < most <= message.delivery
 
-    def _count(self, result: Verdict, *, counted: bool, is_dead: bool) -> None:
+    def _count(self, result: Verdict, *, is_late: bool, is_dead: bool) -> None:
         tally = self.tally
-        if not counted:
+        if is_late:
             tally.late += 1
         elif is_dead:
             tally.dead += 1
@@ -128,16 +128,16 @@ class WorkScreen:
             tally.released += 1
 
     async def _say_failed(
-        self, message: Message, result: Verdict, *, counted: bool, is_dead: bool
+        self, message: Message, result: Verdict, *, is_late: bool, is_dead: bool
     ) -> None:
         where = f"{shown(message.topic)}, offset {message.offset}"
-        if not counted:
+        if is_late:
             cause = result.cause or result.settling.value
             await self._line.say(
                 f"{where}: {cause}, but too late: it has been handed out again", "yellow"
             )
         elif is_dead:
-            after = counted_deliveries(message.delivery)
+            after = counted(message.delivery, "delivery", "deliveries")
             await self._line.say(f"{where}: {result.cause}; dead after {after}", "red")
         else:
             which = f"delivery {message.delivery}"
@@ -172,10 +172,3 @@ class WorkScreen:
             await self._line.say(
                 f"{shown(self._topic)}: {self.tally.sentence()}, {seconds:.3g} s", "dim"
             )
-
-
-def counted_deliveries(number: int) -> str:
-    """Returns so many deliveries in words."""
-    if number == 1:
-        return "1 delivery"
-    return f"{number:,} deliveries"

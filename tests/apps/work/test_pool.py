@@ -75,7 +75,7 @@ class Report:
         self.err = b""
         self.begun = []
         self.results = {}
-        self.uncounted = []
+        self.late = []
         self._changed = anyio.Event()
 
     async def pass_on(self, data):
@@ -88,10 +88,10 @@ class Report:
     def started(self, message):
         self.begun.append(message.offset)
 
-    async def settled(self, message, result, *, counted):
+    async def settled(self, message, result, *, is_late):
         self.results[message.offset] = result.settling
-        if not counted:
-            self.uncounted.append(message.offset)
+        if is_late:
+            self.late.append(message.offset)
         self._change()
 
     def _change(self):
@@ -299,7 +299,7 @@ async def test_what_came_too_late_is_reported(working):
     messages = [Message(0, counts=False), Message(1)]
     work = working("true", messages=messages)
     await work.report.until(lambda: 1 in work.report.results)
-    assert work.report.uncounted == [0]
+    assert work.report.late == [0]
 
 
 async def test_a_failure_in_settling_ends_all_jobs():

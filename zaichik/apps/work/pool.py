@@ -63,14 +63,13 @@ class Report(Protocol):
         """The job of that message begins."""
         ...
 
-    async def settled(self, message: Message, result: Verdict, *, counted: bool) -> None:
+    async def settled(self, message: Message, result: Verdict, *, is_late: bool) -> None:
         """A message was settled.
 
         Args:
             message: the message.
             result: what became of it.
-            counted: whether the broker accepted that; if not, the message is with somebody else by
-                now.
+            is_late: whether that changed nothing: it may be with another worker by now.
         """
         ...
 
@@ -145,9 +144,9 @@ class Pool:
     async def _work_on(self, message: Message) -> None:
         self._report.started(message)
         result = await self._result(message)
-        counted = await _settle(message, result)
+        is_late = not await _settle(message, result)
         self._slots.release()
-        await self._report.settled(message, result, counted=counted)
+        await self._report.settled(message, result, is_late=is_late)
 
     async def _result(self, message: Message) -> Verdict:
         """Returns the verdict on a message, by its job."""
