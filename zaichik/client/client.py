@@ -15,6 +15,7 @@ from zaichik.client.connection import CLOSE_SECONDS, BrokerConnection
 from zaichik.client.dialer import Dialer
 from zaichik.client.endpoint import Endpoint, at
 from zaichik.client.epochs import Epochs, LostTopic
+from zaichik.client.inbox import Inbox
 from zaichik.client.messages import (
     BatchResult,
     Duration,
@@ -537,7 +538,7 @@ class Client(Questions):
             credit_bytes=credit_bytes,
         )
         connection = self._connection
-        with connection.inbox(request) as inbox:
+        with connection.receiving(Inbox(request)) as inbox:
             reply = await connection.subscribe(request)
             subscription = Subscription[Any](
                 connection, request, reply, inbox, self._commit_soon, events=events
