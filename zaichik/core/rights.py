@@ -32,6 +32,8 @@ NEEDS: dict[type[frames.Frame], Action | None] = {
     frames.Unsubscribe: None,
     frames.Describe: None,
     frames.Explain: None,
+    frames.Settle: None,
+    frames.Dead: None,
     frames.Publish: "publish",
     frames.Subscribe: "subscribe",
     frames.CreateTopic: "create",

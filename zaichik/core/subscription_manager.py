@@ -289,6 +289,9 @@ class SubscriptionManager:
     # -- subscriptions ---------------------------------------------------------------------------
 
     def _subscribe(self, request: Subscribe, now_us: int) -> Subscribed | Pending:
+        if request.shared or request.by_key:
+            problem = "this broker does not support shared names"
+            raise Refused(ErrorCode.UNSUPPORTED, problem, "flags")
         broker = self._broker
         count = len(self.readers)
         check_subscribe(request, self._last_subscription, count, broker.settings)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from zaichik.core.work_queue.outcome import Outcome, backoff_us, check_outcome
-from zaichik_protocol import ErrorCode, Refused
+from zaichik.core.work_queue.outcome import backoff_us, check_outcome
+from zaichik_protocol import ErrorCode, Outcome, Refused
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND

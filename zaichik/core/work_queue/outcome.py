@@ -1,37 +1,13 @@
-"""What a worker says of a message that it has (SHR-3), and the bounds of what it may say."""
-
-from enum import IntEnum
+"""The bounds of what a worker may say of a message that it has (SHR-3): see `Outcome`."""
 
 from zaichik.base.clock import DAY_US, SECOND_US
-from zaichik_protocol import ErrorCode, Refused
+from zaichik_protocol import ErrorCode, Outcome, Refused
 
 MOST_EXTENDED_US = DAY_US  # a job that takes longer can extend again
 MOST_DELAYED_US = 30 * DAY_US
 MOST_REASON_BYTES = 1024
 LONGEST_BACKOFF_US = 60 * SECOND_US
 _DOUBLINGS = 6  # 64 s: more than the longest, however often it is doubled
-
-
-class Outcome(IntEnum):
-    """How a message is settled; `EXTEND` does not settle it.
-
-    Attributes:
-        DONE: it is done.
-        RETRY: it failed: it comes again, after a time.
-        REJECT: it can never succeed: it is dead at once.
-        RELEASE: the program has not opened it: as if it had not been handed out.
-        GIVE_BACK: the program has opened it, and was stopped by something else (SHR-4b).
-        LOSE: the program failed with several messages open, and cannot tell which (SHR-6).
-        EXTEND: it takes longer.
-    """
-
-    DONE = 0
-    RETRY = 1
-    REJECT = 2
-    RELEASE = 3
-    GIVE_BACK = 4
-    LOSE = 5
-    EXTEND = 6
 
 
 def check_outcome(outcome: Outcome, delay_us: int | None, reason: str) -> None:

@@ -32,12 +32,11 @@ from zaichik.core.work_queue.isolation import Isolation
 from zaichik.core.work_queue.ledger import Ledger
 from zaichik.core.work_queue.line import Line
 from zaichik.core.work_queue.message import OpenMessage, Place
-from zaichik.core.work_queue.outcome import Outcome
 from zaichik.core.work_queue.patience import Patience
 from zaichik.core.work_queue.retries import Retries
 from zaichik.core.work_queue.tickets import Tickets
 from zaichik.core.work_queue.worker import Worker
-from zaichik_protocol import ErrorCode, Refused
+from zaichik_protocol import ErrorCode, Outcome, Refused
 
 DELAYED_FOR_EACH_OPEN = 10  # the bound of what waits for its time, in `max_open`
 # What an open or dead message costs beside its key and reason, as `prices` are measured (SHR-10):
