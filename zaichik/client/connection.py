@@ -34,9 +34,13 @@ from zaichik_protocol import (
     DURABLE,
     HEARTBEAT,
     OWNER,
+    SHARED,
     TABLES,
     Close,
     Closed,
+    Dead,
+    DeadAction,
+    DeadPage,
     Delete,
     Deleted,
     DeletionsMissed,
@@ -53,6 +57,8 @@ from zaichik_protocol import (
     ProtocolError,
     Publish,
     Published,
+    Settle,
+    Settled,
     Subscribe,
     Subscribed,
     SubscriptionEnded,
@@ -426,6 +432,9 @@ class BrokerConnection:
                 receiver = self._receivers.get(number)
                 if receiver is not None and isinstance(request, Subscribe):
                     receiver.check(frame)
+            case Settled() if isinstance(request, Settle):
+                if not set(frame.late).issubset(request.tickets):
+                    raise _wrong(frame, "calls tickets late that were not settled")
             case Welcome() if isinstance(request, Hello):
                 if not request.version_min <= frame.version <= request.version_max:
                     raise _wrong(frame, f"is of version {frame.version}, which was not offered")
@@ -502,9 +511,7 @@ class BrokerConnection:
             if request is None:
                 self._pending.pop(old.id)
                 continue
-            if isinstance(request, Delete):
-                on_reply = _or_deleted(on_reply)
-            self._pending[request.id] = request, on_reply
+            self._pending[request.id] = request, _answered_again(request, on_reply)
             self._transport.send_soon(request)
 
     def _owned(self, request: Subscribe) -> Subscribe:
@@ -528,7 +535,7 @@ class BrokerConnection:
         return hello
 
     def _next_hello(self) -> Hello:
-        features = HEARTBEAT | OWNER | DURABLE | TABLES
+        features = HEARTBEAT | OWNER | DURABLE | TABLES | SHARED
         known = self._dialer.endpoint.credentials
         # Without a secret, we are nobody in particular, or the user that our certificate names.
         if known is None or not known.secret:
@@ -651,18 +658,27 @@ def _answered(receiver: Receiver, on_reply: OnReply, outcome: Frame | Lost) -> N
     on_reply(outcome)
 
 
-def _or_deleted(on_reply: OnReply) -> OnReply:
-    """Returns a callback for a Delete that is sent again.
+def _answered_again(request: Frame, on_reply: OnReply) -> OnReply:
+    """Returns a callback for a request that is sent again.
 
-    If the topic is gone, the first attempt may have done it.
+    If what it was to remove is gone, the first attempt may have done it.
     """
-    return partial(_replied_to_delete, on_reply)
+    match request:
+        case Delete():
+            gone = (ErrorCode.NO_SUCH_TOPIC, ErrorCode.EPOCH_CHANGED)
+            return partial(_removed, on_reply, gone, Deleted(request.id))
+        case Dead(action=DeadAction.FORGET_NAME):
+            gone = (ErrorCode.NO_SUCH_TOPIC, ErrorCode.NO_SUCH_NAME)
+            return partial(_removed, on_reply, gone, DeadPage(request.id, 0, 1, 0))
+        case _:
+            return on_reply
 
 
-def _replied_to_delete(on_reply: OnReply, outcome: Frame | Lost) -> None:
-    gone = (ErrorCode.NO_SUCH_TOPIC, ErrorCode.EPOCH_CHANGED)
+def _removed(
+    on_reply: OnReply, gone: tuple[ErrorCode, ErrorCode], success: Frame, outcome: Frame | Lost
+) -> None:
     if isinstance(outcome, Error) and outcome.code in gone:
-        outcome = Deleted(outcome.id)
+        outcome = success
     on_reply(outcome)
 
 
