@@ -1,0 +1,241 @@
+"""What a program has of a shared name, and what it says of that: verdicts gather, and go together.
+
+    given out ──▶ opened ──verdict──▶ gathering ──one turn later──▶ in flight ──▶ answered
+
+What many tasks settle within one turn of the event loop goes in one request for each verdict, the
+messages in the order in which they were handed out. So a worker that handles a hundred at a time
+costs a few requests, and of what is given back together, the broker knows that it was together
+(SHR-6).
+
+A message is the program's until the broker has answered. After a lost connection all of these are
+named, so that the broker leaves them here, and the requests without an answer are sent again. Then
+a ticket may be late only because the first attempt was carried out. So of such a request, late is
+no error (SHR-3).
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from copy import copy
+from functools import partial
+
+from zaichik.client.connection import BrokerConnection
+from zaichik.client.errors import ZaichikError
+from zaichik.client.outcome import Lost, expected
+from zaichik.client.work.message import WorkMessage
+from zaichik.client.work.verdict import Verdict
+from zaichik.net.wakeup import Wakeup
+from zaichik_protocol import Error, Frame, Outcome, Settle, Settled
+
+
+class Settlement:
+    """One request: messages with one verdict, and the broker's answer.
+
+    Args:
+        verdict: what is said of the messages.
+
+    Attributes:
+        verdict: see above.
+        messages: those that it is said of.
+        may_be_repeated: whether it was sent, and the connection was lost before the answer.
+    """
+
+    _outcome: Frame | Lost
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        self.messages: list[WorkMessage] = []
+        self.may_be_repeated = False
+        self._late: frozenset[int] = frozenset()
+        self._answered = Wakeup()
+
+    @property
+    def is_extension(self) -> bool:
+        """Whether the messages stay the program's."""
+        return self.verdict.outcome == Outcome.EXTEND
+
+    def request(self, number: int, subscription: int) -> Settle:
+        """Returns the request with that id, for that subscription."""
+        outcome, delay_ms, reason = self.verdict
+        tickets = tuple(sorted(message.ticket for message in self.messages))
+        if delay_ms is None:
+            return Settle(number, subscription, outcome, reason=reason, tickets=tickets)
+        return Settle(
+            number,
+            subscription,
+            outcome,
+            delay_ms=delay_ms,
+            reason=reason,
+            tickets=tickets,
+            delayed=True,
+        )
+
+    def answer(self, outcome: Frame | Lost) -> None:
+        """Take the answer, and wake those that wait for it."""
+        self._outcome = outcome
+        if isinstance(outcome, Settled) and not self.may_be_repeated:
+            self._late = frozenset(outcome.late)
+        self._answered.set()
+
+    async def counts(self, message: WorkMessage) -> bool:
+        """Returns whether the verdict counts for that message, once that is known.
+
+        Raises:
+            BrokerError: the request was refused.
+            ConnectionLost: there was no answer.
+        """
+        await self._answered.wait()
+        expected(Settled, Settle, self._outcome)
+        return message.ticket not in self._late
+
+
+class Settling:
+    """The messages that a program has of one subscription.
+
+    Args:
+        connection: the connection to the broker.
+        subscription: the number of the subscription.
+        timeout: seconds that the program has for each; `math.inf`: for ever.
+        clock: seconds, to measure how much of that is over.
+
+    Attributes:
+        opened: what the program has, by ticket, until the broker has answered what is said of it.
+    """
+
+    def __init__(
+        self,
+        connection: BrokerConnection,
+        subscription: int,
+        timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.opened: dict[int, WorkMessage] = {}
+        self._connection = connection
+        self._subscription = subscription
+        self._timeout = timeout
+        self._clock = clock
+        self._gathering: dict[Verdict, Settlement] = {}
+        # Requests without an answer; a set that keeps order.
+        self._unanswered: dict[Settlement, None] = {}
+        # How long it is fine that the program has nothing and takes nothing.
+        self._idle_until = clock() + timeout
+
+    # -- what the program has --------------------------------------------------------------------
+
+    def open(self, message: WorkMessage) -> None:
+        """Note that the program has a message from now on."""
+        self.opened[message.ticket] = message
+
+    @property
+    def tickets(self) -> tuple[int, ...]:
+        """The tickets that the program still has, as far as the broker may know."""
+        return tuple(sorted(self.opened))
+
+    @property
+    def unsettled(self) -> list[WorkMessage]:
+        """What the program has and has said nothing of, in the order in which it got them."""
+        return [message for message in self.opened.values() if not message.is_settled]
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether the program is within the time of all that it has (SHR-4).
+
+        If it has nothing, it must not take too long to take something either.
+        """
+        now = self._clock()
+        unsettled = self.unsettled
+        if not unsettled:
+            return now < self._idle_until
+        return all(now < message.due for message in unsettled)
+
+    def start_time(self, messages: Iterable[WorkMessage]) -> None:
+        """Have the time of messages begin now: they were handed out, or kept after a loss."""
+        due = self._clock() + self._timeout
+        for message in messages:
+            message.due = due
+
+    def has_lost_time(self, message: WorkMessage, part: float) -> bool:
+        """Returns whether more than that part of a message's time is over."""
+        left = message.due - self._clock()
+        return left < self._timeout * (1 - part)
+
+    # -- settling --------------------------------------------------------------------------------
+
+    async def settle(self, message: WorkMessage, verdict: Verdict) -> bool:
+        """Say something of a message; returns whether it counts, once the broker has answered.
+
+        Raises:
+            ConnectionLost, BrokerError: there was no answer, or another one.
+        """
+        settlement = self._gather([message], verdict)
+        return await settlement.counts(message)
+
+    def settle_soon(self, messages: Iterable[WorkMessage], verdict: Verdict) -> None:
+        """Say something of messages, and do not wait for the answer. This does not fail."""
+        # If the connection is lost, so are the messages.
+        with suppress(ZaichikError, RuntimeError):
+            self._gather(messages, verdict)
+
+    def _gather(self, messages: Iterable[WorkMessage], verdict: Verdict) -> Settlement:
+        """Add messages to those that the same is said of in this turn of the event loop."""
+        if not self._gathering:
+            self._connection.call_soon(self.send)
+        settlement = self._gathering.get(verdict)
+        if settlement is None:
+            settlement = Settlement(verdict)
+            self._gathering[verdict] = settlement
+        settlement.messages.extend(messages)
+        if not settlement.is_extension:
+            self._idle_until = self._clock() + self._timeout
+            for message in messages:
+                message.is_settled = True
+        return settlement
+
+    def send(self) -> None:
+        """Send what has gathered."""
+        gathered = self._gathering
+        self._gathering = {}
+        for settlement in gathered.values():
+            self._send(settlement)
+
+    def _send(self, settlement: Settlement) -> None:
+        request = settlement.request(self._connection.next_id(), self._subscription)
+        try:
+            self._connection.post(request, partial(self._answer, settlement))
+        except Exception as error:
+            # Each of those that wait raises it, and each a copy of its own.
+            settlement.answer(partial(copy, error))
+            return
+        self._unanswered[settlement] = None
+
+    def _answer(self, settlement: Settlement, outcome: Frame | Lost) -> None:
+        """Handle the outcome of a request."""
+        del self._unanswered[settlement]
+        if settlement.is_extension:
+            self._extended(settlement)
+        elif isinstance(outcome, Error):
+            # A verdict that was refused was none.
+            for message in settlement.messages:
+                message.is_settled = False
+        else:
+            for message in settlement.messages:
+                self.opened.pop(message.ticket, None)
+        settlement.answer(outcome)
+
+    def _extended(self, settlement: Settlement) -> None:
+        delay_ms = settlement.verdict.delay_ms
+        if delay_ms is not None:
+            due = self._clock() + delay_ms / 1000
+            for message in settlement.messages:
+                message.due = due
+
+    # -- after a lost socket ---------------------------------------------------------------------
+
+    def interrupted(self) -> None:
+        """Note that the socket was lost: what has no answer may have been carried out."""
+        for settlement in self._unanswered:
+            settlement.may_be_repeated = True
+
+    def kept(self) -> None:
+        """Note that the broker has left here what was named: its time begins anew (SHR-4a)."""
+        self.start_time(self.opened.values())
