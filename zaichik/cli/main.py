@@ -30,6 +30,8 @@ COMMANDS = {
     "serve": "run a broker",
     "publish": "send messages, from arguments, a file or standard input",
     "subscribe": "print a topic's messages as they come",
+    "work": "run a command for each message, so many at a time",
+    "dead": "show what has failed too often, and revive or forget it",
     "create": "create a topic with settings of its own",
     "delete": "delete a topic with its messages",
     "watch": "see topics and their readers live, as a picture",

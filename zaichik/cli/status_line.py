@@ -9,7 +9,6 @@ there is no line.
 import errno
 import io
 import logging
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TextIO, cast
@@ -49,9 +48,9 @@ class AsyncOutput:
             self._stream.buffer.write(data)
             self._stream.flush()
             return
+        await anyio.lowlevel.checkpoint()
         rest = memoryview(data)
         while rest:
-            await anyio.lowlevel.checkpoint()
             written = self._whole.write_some(rest)
             # There is no room.
             if written is None:
@@ -61,14 +60,20 @@ class AsyncOutput:
 
 
 class StatusLine:
-    """The line, and both standard streams. Made by `status_line`."""
+    """The line, and what is written above it. Made by `status_line`.
 
-    def __init__(self) -> None:
-        self._out = AsyncOutput(sys.stdout)
-        self._err = AsyncOutput(sys.stderr)
+    Args:
+        out: standard output.
+        err: standard error; the line is there.
+    """
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out = AsyncOutput(out)
+        self._err = AsyncOutput(err)
+        self._log = err
         # One for both: they may be the same terminal.
         self._lock = anyio.Lock()
-        self._console = screen.on_stderr()
+        self._console = screen.on(err)
         self._can_draw = self._console.is_terminal and not self._console.is_dumb_terminal
         self._text = Text()
         self._changed = anyio.Event()
@@ -142,7 +147,7 @@ class StatusLine:
     @contextmanager
     def logging_above(self) -> Iterator[None]:
         """Write zaichik's log above the line for the duration of the block."""
-        file: TextIO = sys.stderr
+        file = self._log
         if self._can_draw:
             file = cast("TextIO", _LogFile(self))
         with screen.logging_to(screen.log_handler(logging.WARNING, file), logging.WARNING):
@@ -150,8 +155,8 @@ class StatusLine:
 
     def write_log(self, text: str) -> None:
         """Write a line of the log, which does not wait; the line below it is drawn again soon."""
-        sys.stderr.write(_ERASE.decode() + text)
-        sys.stderr.flush()
+        self._log.write(_ERASE.decode() + text)
+        self._log.flush()
         self._changed.set()
 
 
@@ -167,9 +172,14 @@ class _LogFile(io.TextIOBase):
 
 
 @asynccontextmanager
-async def status_line() -> AsyncIterator[StatusLine]:
-    """Returns a line, which is drawn for the duration of the block."""
-    line = StatusLine()
+async def status_line(out: TextIO, err: TextIO) -> AsyncIterator[StatusLine]:
+    """Returns a line, which is drawn for the duration of the block.
+
+    Args:
+        out: standard output.
+        err: standard error.
+    """
+    line = StatusLine(out, err)
     with line.logging_above():
         async with BackgroundTasks() as background:
             background.group.start_soon(line.draw)

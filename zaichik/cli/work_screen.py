@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import anyio
 from rich.text import Text
 
-from zaichik.apps.work.pool import Message, Phase
+from zaichik.apps.work.pool import Phase
 from zaichik.apps.work.verdict import Settling, Verdict
 from zaichik.base.counted import counted
 from zaichik.base.escapes import json_line, shown
 from zaichik.cli import screen
 from zaichik.cli.status_line import StatusLine
+from zaichik.client.work.message import WorkMessage
 
 
 @dataclass(slots=True)
@@ -53,7 +54,6 @@ class WorkScreen:
 
     Attributes:
         tally: see `Tally`.
-        phase: of the pool.
         running: jobs that run.
         left: messages that nobody has settled yet; None: not known.
         hindrance: why nothing is handed out; "" if there is no reason.
@@ -61,7 +61,6 @@ class WorkScreen:
 
     def __init__(self, line: StatusLine, topic: str, max_deliveries: int, *, as_json: bool) -> None:
         self.tally = Tally()
-        self.phase = Phase.WORKING
         self.running = 0
         self.left: int | None = None
         self.hindrance = ""
@@ -69,6 +68,7 @@ class WorkScreen:
         self._topic = topic
         self._max_deliveries = max_deliveries
         self._as_json = as_json
+        self._phase = Phase.WORKING
         self._began = anyio.current_time()
 
     async def pass_on(self, data: bytes) -> None:
@@ -82,12 +82,17 @@ class WorkScreen:
         """Pass on what a job writes to its standard error."""
         await self._line.write_errors(data)
 
-    def started(self, message: Message) -> None:
+    def enter(self, phase: Phase) -> None:
+        """The pool goes on to that phase."""
+        self._phase = phase
+        self.update()
+
+    def started(self, message: WorkMessage) -> None:
         """The job of that message begins."""
         self.running += 1
         self.update()
 
-    async def settled(self, message: Message, result: Verdict, *, is_late: bool) -> None:
+    async def settled(self, message: WorkMessage, result: Verdict, *, is_late: bool) -> None:
         """Count a message that was settled, and show it if it failed."""
         self.running -= 1
         is_dead = not is_late and self._is_dead(message, result)
@@ -108,7 +113,7 @@ class WorkScreen:
             await self._say_failed(message, result, is_late=is_late, is_dead=is_dead)
         self.update()
 
-    def _is_dead(self, message: Message, result: Verdict) -> bool:
+    def _is_dead(self, message: WorkMessage, result: Verdict) -> bool:
         if result.settling == Settling.REJECT:
             return True
         most = self._max_deliveries
@@ -128,7 +133,7 @@ class WorkScreen:
             tally.released += 1
 
     async def _say_failed(
-        self, message: Message, result: Verdict, *, is_late: bool, is_dead: bool
+        self, message: WorkMessage, result: Verdict, *, is_late: bool, is_dead: bool
     ) -> None:
         where = f"{shown(message.topic)}, offset {message.offset}"
         if is_late:
@@ -154,7 +159,7 @@ class WorkScreen:
             told.append(f"{self.left:,} left")
         line = f"{shown(self._topic)}: {', '.join(told)}"
         jobs = counted(self.running, "job")
-        match self.phase:
+        match self._phase:
             case Phase.WORKING if self.hindrance:
                 line = f"{line}; {self.hindrance}"
             case Phase.DRAINING:
@@ -167,6 +172,9 @@ class WorkScreen:
 
     async def summarise(self) -> None:
         """Show what became of all messages."""
+        # Jobs that were killed.
+        self.tally.released += self.running
+        self.running = 0
         seconds = anyio.current_time() - self._began
         if not self._as_json:
             await self._line.say(

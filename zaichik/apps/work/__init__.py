@@ -5,4 +5,6 @@
 - `session.py`: the processes that a job has started, and how all of them are ended
 - `verdict.py`: what an exit code means for the message
 - `pool.py`: so many jobs at a time, and how they end
+- `topic.py`: the topic of the messages: that it loses none, or what it can lose
+- `exporting.py`: copies what has failed too often to another topic
 """

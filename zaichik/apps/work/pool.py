@@ -10,7 +10,7 @@ If the command cannot be started, no message is to blame: it is released, and th
 """
 
 import errno
-from collections.abc import AsyncIterator
+from contextlib import suppress
 from enum import IntEnum, auto
 from math import inf
 from typing import Protocol
@@ -20,31 +20,31 @@ import anyio
 from zaichik.apps.work.command import CannotBeAnArgument, CannotRun, Command
 from zaichik.apps.work.job import Job
 from zaichik.apps.work.verdict import Settling, Verdict, verdict
+from zaichik.client.work.message import WorkMessage
 
 
-class Message(Protocol):
-    """What the pool needs of a message of a shared name."""
+class Phase(IntEnum):
+    """How far the end of a pool has come; see above."""
 
-    topic: str
-    offset: int
-    key: bytes | None
-    payload: bytes
-    delivery: int
+    WORKING = auto()
+    DRAINING = auto()
+    STOPPING = auto()
+    KILLING = auto()
 
-    async def done(self) -> bool:
-        """Settle it: returns whether that counted."""
+
+class Messages(Protocol):
+    """Where messages come from: a `WorkSubscription`."""
+
+    async def __anext__(self) -> WorkMessage:
+        """Returns the next message.
+
+        Raises:
+            StopAsyncIteration: it was drained.
+        """
         ...
 
-    async def retry(self, *, reason: str) -> bool:
-        """The same, for one that failed."""
-        ...
-
-    async def reject(self, reason: str) -> bool:
-        """The same, for one that can never succeed."""
-        ...
-
-    async def release(self) -> bool:
-        """The same, for one that nothing was done about."""
+    def drain(self) -> None:
+        """Hand out no more messages."""
         ...
 
 
@@ -59,11 +59,15 @@ class Report(Protocol):
         """Take whole lines of a job's standard error."""
         ...
 
-    def started(self, message: Message) -> None:
+    def enter(self, phase: Phase) -> None:
+        """The pool goes on to that phase."""
+        ...
+
+    def started(self, message: WorkMessage) -> None:
         """The job of that message begins."""
         ...
 
-    async def settled(self, message: Message, result: Verdict, *, is_late: bool) -> None:
+    async def settled(self, message: WorkMessage, result: Verdict, *, is_late: bool) -> None:
         """A message was settled.
 
         Args:
@@ -72,15 +76,6 @@ class Report(Protocol):
             is_late: whether that changed nothing: it may be with another worker by now.
         """
         ...
-
-
-class Phase(IntEnum):
-    """How far the end of a pool has come; see above."""
-
-    WORKING = auto()
-    DRAINING = auto()
-    STOPPING = auto()
-    KILLING = auto()
 
 
 class Pool:
@@ -105,7 +100,8 @@ class Pool:
         self._timeout = timeout
         # The broker hands out no more than that, but after its restart, jobs of before still run.
         self._slots = anyio.Semaphore(jobs)
-        self._taking = anyio.CancelScope()
+        self._draining = anyio.Event()
+        self._scope = anyio.CancelScope()
         self._jobs: set[Job] = set()
 
     @property
@@ -113,42 +109,60 @@ class Pool:
         """How many jobs run."""
         return len(self._jobs)
 
-    async def run(self, messages: AsyncIterator[Message]) -> None:
-        """Run jobs until the pool drains or the messages end, and all jobs have ended."""
-        async with anyio.create_task_group() as tasks:
-            with self._taking:
+    async def run(self, messages: Messages) -> None:
+        """Run jobs until the pool drains, and all jobs have ended.
+
+        What was not settled by then, because the pool was killed, is for the subscription to give
+        back.
+        """
+        with self._scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._drain_when_asked, messages)
                 await self._slots.acquire()
-                async for message in messages:
-                    tasks.start_soon(self._work_on, message)
-                    await self._slots.acquire()
+                with suppress(StopAsyncIteration):
+                    while True:
+                        message = await anext(messages)
+                        tasks.start_soon(self._work_on, message)
+                        await self._slots.acquire()
+                self.drain()
+
+    async def _drain_when_asked(self, messages: Messages) -> None:
+        await self._draining.wait()
+        messages.drain()
 
     def drain(self) -> None:
         """Take no more messages; jobs that run go on."""
-        self.phase = max(self.phase, Phase.DRAINING)
-        self._taking.cancel()
+        self._enter(Phase.DRAINING)
+        self._draining.set()
 
     def stop(self) -> None:
         """End the jobs, and release their messages."""
         self.drain()
-        self.phase = max(self.phase, Phase.STOPPING)
+        self._enter(Phase.STOPPING)
         for job in self._jobs:
             job.stop()
 
     def kill(self) -> None:
-        """End the jobs at once."""
-        self.stop()
-        self.phase = Phase.KILLING
+        """End the jobs at once, and do not wait for the broker."""
+        self.drain()
+        self._enter(Phase.KILLING)
         for job in self._jobs:
             job.kill()
+        self._scope.cancel()
 
-    async def _work_on(self, message: Message) -> None:
+    def _enter(self, phase: Phase) -> None:
+        if phase > self.phase:
+            self.phase = phase
+            self._report.enter(phase)
+
+    async def _work_on(self, message: WorkMessage) -> None:
         self._report.started(message)
         result = await self._result(message)
         is_late = not await _settle(message, result)
         self._slots.release()
         await self._report.settled(message, result, is_late=is_late)
 
-    async def _result(self, message: Message) -> Verdict:
+    async def _result(self, message: WorkMessage) -> Verdict:
         """Returns the verdict on a message, by its job."""
         report = self._report
         try:
@@ -175,7 +189,7 @@ class Pool:
         return Verdict(Settling.RELEASE)
 
 
-async def _settle(message: Message, result: Verdict) -> bool:
+async def _settle(message: WorkMessage, result: Verdict) -> bool:
     match result.settling:
         case Settling.DONE:
             return await message.done()
