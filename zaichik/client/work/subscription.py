@@ -17,13 +17,9 @@ from zaichik.client.work.inbox import WorkInbox
 from zaichik.client.work.message import WorkMessage
 from zaichik.client.work.settling import Settling
 from zaichik.client.work.verdict import (
-    GIVEN_BACK,
-    LOST,
     RELEASED,
     Cancellations,
     Verdict,
-    is_failure,
-    verdict_of,
 )
 from zaichik_protocol import Outcome, Subscribe, Subscribed, Unsubscribe
 
@@ -166,24 +162,20 @@ class WorkSubscription:
     async def leave(self, error: BaseException | None, cancellations: Cancellations) -> None:
         """Settle what the program still has, and end the subscription; do not wait for the broker.
 
-        The end and a cancellation give back what is open. An exception is a retry of it if that is
-        one message. Of several, nobody knows which was the cause: then all are lost in company
-        (SHR-4a, SHR-6). What was not opened is released by the broker. The second time, this does
-        nothing.
+        The end and a cancellation give back what is open; an exception is its failure, unless it
+        is known to be that of another message (SHR-4a, SHR-6). What was not opened is released by
+        the broker. The second time, this does nothing.
 
         Args:
             error: the exception that ends the block; None for none.
-            cancellations: see `verdict_of`.
+            cancellations: the kinds of exception that are a cancellation.
         """
-        unsettled = self._settling.unsettled
-        verdict = GIVEN_BACK
-        if error is not None and is_failure(error, cancellations):
-            verdict = LOST
-            if len(unsettled) == 1:
-                verdict = verdict_of(error, cancellations)
+        settling = self._settling
+        unsettled = settling.unsettled
         if unsettled:
-            self._settling.settle_soon(unsettled, verdict)
-        self._settling.send()
+            verdict = settling.verdict_on_rest(error, cancellations)
+            settling.settle_soon(unsettled, verdict)
+        settling.send()
         self._unsubscribe()
 
     def _unsubscribe(self) -> None:
