@@ -123,7 +123,7 @@ class SharedNames:
         if offsets is not None:
             requests = [
                 Dead(0, topic, name, user, action, offsets=part, selected=True)
-                for part in _parts(sorted(offsets))
+                for part in _in_parts(sorted(offsets))
             ]
         done = 0
         for request in requests:
@@ -155,7 +155,7 @@ def _dead_message(row: Report) -> DeadMessage:
     return DeadMessage(row["offset"], row["deliveries"], died, row["reason"], row["is_readable"])
 
 
-def _parts(offsets: list[int]) -> Iterator[tuple[int, ...]]:
+def _in_parts(offsets: list[int]) -> Iterator[tuple[int, ...]]:
     """Returns offsets in parts that a request has room for."""
     rest = iter(offsets)
     while part := tuple(islice(rest, DEAD_PAGE)):

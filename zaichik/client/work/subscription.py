@@ -79,11 +79,6 @@ class WorkSubscription:
         """Why no more messages will come; None if more may."""
         return self._inbox.known_failure
 
-    @property
-    def unsettled(self) -> tuple[WorkMessage, ...]:
-        """What the program has and has not settled, in the order in which it got them."""
-        return tuple(self._settling.unsettled)
-
     # -- iterating -------------------------------------------------------------------------------
 
     def __aiter__(self) -> Self:
