@@ -9,6 +9,7 @@ from trio.testing import MockClock
 from workers import NAME, Clock, answered, fake_worker, settled, take
 
 import zaichik
+from zaichik.client.forking import ADVICE
 from zaichik.client.work import subscription as subscription_module
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import Close, Outcome, Settle, Unsubscribe
@@ -351,3 +352,14 @@ async def test_after_its_block_nothing_can_be_taken():
             await answered(client)
         with pytest.raises(RuntimeError, match="has ended, with its `async with` block"):
             await anext(work)
+
+
+async def test_in_a_forked_process_it_gives_nothing_and_may_be_left():
+    async with fake_worker() as (broker, client, work):
+        await broker.hand_out(70, b"a", b"b")
+        (message,) = await take(work, 1)
+        client.connection.inherited()
+        for call in (work.__anext__, message.done):
+            with pytest.raises(RuntimeError, match=ADVICE):
+                await call()
+    assert settled(broker) == []

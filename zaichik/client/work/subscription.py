@@ -9,10 +9,11 @@ long as the program is within the time of what it has. A program that hangs gets
 what waits behind it goes to other workers (SHR-4).
 """
 
+from contextlib import suppress
 from typing import Self
 
 from zaichik.client.connection import BrokerConnection
-from zaichik.client.errors import ConnectionLost
+from zaichik.client.errors import ZaichikError
 from zaichik.client.work.inbox import WorkInbox
 from zaichik.client.work.message import WorkMessage
 from zaichik.client.work.settling import Settling
@@ -180,11 +181,9 @@ class WorkSubscription:
         inbox.is_live = False
         # A request, so that it comes after what is settled also if that waits for a connection.
         request = Unsubscribe(self._connection.next_id(), inbox.id)
-        try:
+        # If the connection is lost, so is the subscription.
+        with suppress(ZaichikError, RuntimeError):
             self._connection.post(request, _ignore)
-        except ConnectionLost:
-            # So is the subscription.
-            return
 
 
 def _ignore(_outcome: object) -> None:
