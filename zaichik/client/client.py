@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Literal, overload
 
 import anyio
+from anyio.abc import TaskGroup
 
 from zaichik.base.clock import MILLISECOND_US
 from zaichik.client.connection import CLOSE_SECONDS, BrokerConnection
@@ -157,7 +158,7 @@ async def connect(
         another = partial(
             open_further_connection, dialer, name, timeout, reconnect, silence_timeout
         )
-        client = Client(connection, publishing, epochs, another)
+        client = Client(connection, publishing, epochs, tasks.group, another)
         tasks.group.start_soon(client.commit_regularly)
         try:
             yield client
@@ -177,11 +178,14 @@ class Client(Questions, SharedNames):
         connection: BrokerConnection,
         publishing: Publishing,
         epochs: Epochs,
+        tasks: TaskGroup,
         another: Callable[[], AbstractAsyncContextManager[BrokerConnection]],
     ) -> None:
         super().__init__(connection)
         self._publishing = publishing
         self._epochs = epochs
+        # Its background.
+        self._tasks = tasks
         # Opens one more connection, for as long as its block lasts.
         self._another = another
         self._subscriptions: set[Subscription[Any] | PatternSubscription[Any]] = set()
@@ -628,14 +632,17 @@ class Client(Questions, SharedNames):
         with connection.receiving(WorkInbox(request, settling)) as inbox:
             reply = await connection.subscribe(request)
             work = WorkSubscription(connection, request, reply, inbox, settling, timeout)
-            async with DetachedTasks() as tasks:
-                tasks.group.start_soon(every, work.look_seconds, work.look)
-                try:
-                    yield work
-                except BaseException as error:
-                    await work.leave(error, (anyio.get_cancelled_exc_class(),))
-                    raise
+            looking = anyio.CancelScope()
+            self._tasks.start_soon(_look_regularly, work, looking)
+            try:
+                yield work
+            except BaseException as error:
+                await work.leave(error, (anyio.get_cancelled_exc_class(),))
+                raise
+            else:
                 await work.leave(None, ())
+            finally:
+                looking.cancel()
 
     @overload
     def subscribe_pattern(
@@ -730,6 +737,12 @@ class Client(Questions, SharedNames):
             self._waits = anyio.Event()
             for subscription in self._subscriptions:
                 subscription.commit_settled()
+
+
+async def _look_regularly(work: WorkSubscription, looking: anyio.CancelScope) -> None:
+    """Look after what waits in a worker's inbox, until that is cancelled."""
+    with looking:
+        await every(work.look_seconds, work.look)
 
 
 def _pairs(named: dict[Setting, int | None]) -> tuple[tuple[int, int], ...]:

@@ -5,8 +5,8 @@ They are jobs, and wait until somebody revives or forgets them. That takes no su
 
 # Not compiled: a class that stays Python inherits from this one.
 
-from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from zaichik.base.clock import SECOND_US
@@ -60,10 +60,10 @@ class SharedNames:
             Forbidden: the name is another user's.
             Unsupported: the broker has no shared names.
         """
-        request = Dead(0, topic, name, user, DeadAction.LIST)
-        return [
-            _dead_message(row) async for page in self._pages(request) for row in dead_of(page.json)
-        ]
+        dead: list[DeadMessage] = []
+        for page in await self._pages(Dead(0, topic, name, user, DeadAction.LIST)):
+            dead += map(_dead_message, dead_of(page.json))
+        return dead
 
     async def revive(
         self, topic: str, name: str, offsets: Iterable[int] | None = None, *, user: str = ""
@@ -119,39 +119,30 @@ class SharedNames:
         self, action: DeadAction, topic: str, name: str, offsets: Iterable[int] | None, user: str
     ) -> int:
         """Returns how many messages an action was done to."""
+        requests = [Dead(0, topic, name, user, action)]
+        if offsets is not None:
+            requests = [
+                Dead(0, topic, name, user, action, offsets=part, selected=True)
+                for part in _in_parts(sorted(offsets))
+            ]
         done = 0
-        if offsets is None:
-            async for page in self._pages(Dead(0, topic, name, user, action)):
-                done += page.done
-            return done
-        for part in _parts(sorted(offsets)):
-            request = Dead(0, topic, name, user, action, offsets=part, selected=True)
-            async for page in self._pages(request):
+        for request in requests:
+            for page in await self._pages(request):
                 done += page.done
         return done
 
-    async def _pages(self, request: Dead) -> AsyncIterator[DeadPage]:
+    async def _pages(self, request: Dead) -> list[DeadPage]:
         """Returns the answers to a request, and to those that go on where it has stopped."""
+        pages: list[DeadPage] = []
         first = 0
         while True:
-            asked = Dead(
-                self._connection.next_id(),
-                request.topic,
-                request.name,
-                request.user,
-                request.action,
-                first,
-                DEAD_PAGE,
-                request.offsets,
-                selected=request.selected,
-            )
+            number = self._connection.next_id()
+            asked = replace(request, id=number, from_offset=first, count=DEAD_PAGE)
             page = await self._connection.request(asked, DeadPage)
-            yield page
-            if not page.more:
-                return
-            # No more can be revived now.
-            if request.action == DeadAction.REVIVE and page.next == first:
-                return
+            pages.append(page)
+            # The second: no more can be revived now.
+            if not page.more or (request.action == DeadAction.REVIVE and page.next == first):
+                return pages
             # It would never end.
             if page.next <= first:
                 problem = f"more follow, and goes on at offset {page.next}, not beyond {first}"
@@ -164,7 +155,7 @@ def _dead_message(row: Report) -> DeadMessage:
     return DeadMessage(row["offset"], row["deliveries"], died, row["reason"], row["is_readable"])
 
 
-def _parts(offsets: list[int]) -> Iterator[tuple[int, ...]]:
+def _in_parts(offsets: list[int]) -> Iterator[tuple[int, ...]]:
     """Returns offsets in parts that a request has room for."""
     rest = iter(offsets)
     while part := tuple(islice(rest, DEAD_PAGE)):

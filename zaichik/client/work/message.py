@@ -38,9 +38,10 @@ class WorkMessage:
     A message that was settled inside of its block is not settled again.
 
     The methods that settle return whether that counted, once the broker has answered. False: it was
-    late, and changed nothing (SHR-3), because the message has timed out, say, and may be with
-    another worker by now; or because it was settled before. If such a call is cancelled, the
-    message is settled all the same.
+    late, and changed nothing (SHR-3). The message has timed out, say, or the subscription has
+    ended, and another worker may have it by now; or it was settled before. If such a call is
+    cancelled, the message is settled all the same. If the connection is lost for good, they raise
+    `ConnectionLost`: whether it counted is not known.
 
     Attributes:
         topic: the topic's name.
@@ -82,12 +83,7 @@ class WorkMessage:
     # -- settling it -----------------------------------------------------------------------------
 
     async def done(self) -> bool:
-        """Settle it: it is done, and never comes again. Returns whether that counted.
-
-        Raises:
-            ConnectionLost: the connection is lost; so is the message, which comes again.
-            SubscriptionLost, BrokerError: the subscription has ended, or was refused after a loss.
-        """
+        """Settle it: it is done, and never comes again. Returns whether that counted."""
         return await self._settle(DONE)
 
     async def retry(self, after: Duration | None = None, reason: str = "") -> bool:
@@ -100,7 +96,6 @@ class WorkMessage:
 
         Raises:
             ValueError: `after` is out of range.
-            ConnectionLost, SubscriptionLost, BrokerError: see `done`.
         """
         return await self._settle(retried(after, reason))
 
@@ -109,9 +104,6 @@ class WorkMessage:
 
         Args:
             reason: why, for people; cut to 1,024 bytes.
-
-        Raises:
-            ConnectionLost, SubscriptionLost, BrokerError: see `done`.
         """
         return await self._settle(rejected(reason))
 
@@ -120,9 +112,6 @@ class WorkMessage:
 
         It waits as long as a retry, each time longer. From the tenth time in a row on, it counts
         (SHR-4b): a message that every program gives back is dead at last.
-
-        Raises:
-            ConnectionLost, SubscriptionLost, BrokerError: see `done`.
         """
         return await self._settle(GIVEN_BACK)
 
@@ -134,7 +123,6 @@ class WorkMessage:
 
         Raises:
             ValueError: `by` is out of range.
-            ConnectionLost, SubscriptionLost, BrokerError: see `done`.
         """
         return await self._settle(extended(by))
 
@@ -171,12 +159,13 @@ class WorkMessage:
             cancellations: the kinds of exception that are a cancellation.
 
         Raises:
-            ConnectionLost, SubscriptionLost, BrokerError: it is not known to be done; see `done`.
+            ConnectionLost: the block has ended, and whether the message is done is not known.
         """
         if self.is_settled:
             return
         verdict = verdict_of(error, cancellations)
         if error is not None:
+            self._settling.blame(error, cancellations)
             self._settling.settle_soon([self], verdict)
         elif not await self._settling.settle(self, verdict):
             logger.warning(

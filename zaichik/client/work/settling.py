@@ -23,9 +23,16 @@ from zaichik.client.connection import BrokerConnection
 from zaichik.client.errors import ZaichikError
 from zaichik.client.outcome import Lost, expected
 from zaichik.client.work.message import WorkMessage
-from zaichik.client.work.verdict import Verdict
+from zaichik.client.work.verdict import (
+    GIVEN_BACK,
+    LOST,
+    Cancellations,
+    Verdict,
+    failures,
+    verdict_of,
+)
 from zaichik.net.wakeup import Wakeup
-from zaichik_protocol import Error, Frame, Outcome, Settle, Settled
+from zaichik_protocol import Error, ErrorCode, Frame, Outcome, Settle, Settled
 
 
 class Settlement:
@@ -54,10 +61,15 @@ class Settlement:
         """Whether the messages stay the program's."""
         return self.verdict.outcome == Outcome.EXTEND
 
+    @property
+    def tickets(self) -> tuple[int, ...]:
+        """Those of the messages, in the order in which they were handed out."""
+        return tuple(sorted(message.ticket for message in self.messages))
+
     def request(self, number: int, subscription: int) -> Settle:
         """Returns the request with that id, for that subscription."""
         outcome, delay_ms, reason = self.verdict
-        tickets = tuple(sorted(message.ticket for message in self.messages))
+        tickets = self.tickets
         if delay_ms is None:
             return Settle(number, subscription, outcome, reason=reason, tickets=tickets)
         return Settle(
@@ -115,6 +127,8 @@ class Settling:
         self._timeout = timeout
         self._clock = clock
         self._gathering: dict[Verdict, Settlement] = {}
+        # Exceptions that came out of blocks of messages, since a message was opened.
+        self._blamed: list[BaseException] = []
         # Requests without an answer; a set that keeps order.
         self._unanswered: dict[Settlement, None] = {}
         # How long it is fine that the program has nothing and takes nothing.
@@ -125,6 +139,8 @@ class Settling:
     def open(self, message: WorkMessage) -> None:
         """Note that the program has a message from now on."""
         self.opened[message.ticket] = message
+        # It goes on, so it has handled them. They keep much alive.
+        self._blamed.clear()
 
     @property
     def tickets(self) -> tuple[int, ...]:
@@ -158,6 +174,27 @@ class Settling:
         """Returns whether more than that part of a message's time is over."""
         left = message.due - self._clock()
         return left < self._timeout * (1 - part)
+
+    # -- whose fault it is -----------------------------------------------------------------------
+
+    def blame(self, error: BaseException, cancellations: Cancellations) -> None:
+        """Note that an exception has left the block of a message, whose fault it is."""
+        self._blamed += failures(error, cancellations)
+
+    def verdict_on_rest(self, error: BaseException | None, cancellations: Cancellations) -> Verdict:
+        """Returns what an exception, or the end, says of what the program still has (SHR-4a).
+
+        An exception that came out of the block of a message says nothing of the others. Otherwise
+        it is their failure: that of one message is known, several are company (SHR-6).
+        """
+        if error is None:
+            return GIVEN_BACK
+        known = set(map(id, self._blamed))
+        if all(id(failure) in known for failure in failures(error, cancellations)):
+            return GIVEN_BACK
+        if len(self.unsettled) > 1:
+            return LOST
+        return verdict_of(error, cancellations)
 
     # -- settling --------------------------------------------------------------------------------
 
@@ -211,6 +248,9 @@ class Settling:
     def _answer(self, settlement: Settlement, outcome: Frame | Lost) -> None:
         """Handle the outcome of a request."""
         del self._unanswered[settlement]
+        # After a loss it was not made again. As at one that has ended, every ticket is late.
+        if isinstance(outcome, Error) and outcome.code == ErrorCode.NO_SUCH_SUBSCRIPTION:
+            outcome = Settled(outcome.id, settlement.tickets)
         if settlement.is_extension:
             self._extended(settlement)
         elif isinstance(outcome, Error):

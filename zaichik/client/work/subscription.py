@@ -9,21 +9,18 @@ long as the program is within the time of what it has. A program that hangs gets
 what waits behind it goes to other workers (SHR-4).
 """
 
+from contextlib import suppress
 from typing import Self
 
 from zaichik.client.connection import BrokerConnection
-from zaichik.client.errors import ConnectionLost
+from zaichik.client.errors import ZaichikError
 from zaichik.client.work.inbox import WorkInbox
 from zaichik.client.work.message import WorkMessage
 from zaichik.client.work.settling import Settling
 from zaichik.client.work.verdict import (
-    GIVEN_BACK,
-    LOST,
     RELEASED,
     Cancellations,
     Verdict,
-    is_failure,
-    verdict_of,
 )
 from zaichik_protocol import Outcome, Subscribe, Subscribed, Unsubscribe
 
@@ -82,11 +79,6 @@ class WorkSubscription:
     def failure(self) -> Exception | None:
         """Why no more messages will come; None if more may."""
         return self._inbox.known_failure
-
-    @property
-    def unsettled(self) -> tuple[WorkMessage, ...]:
-        """What the program has and has not settled, in the order in which it got them."""
-        return tuple(self._settling.unsettled)
 
     # -- iterating -------------------------------------------------------------------------------
 
@@ -166,24 +158,20 @@ class WorkSubscription:
     async def leave(self, error: BaseException | None, cancellations: Cancellations) -> None:
         """Settle what the program still has, and end the subscription; do not wait for the broker.
 
-        The end and a cancellation give back what is open. An exception is a retry of it if that is
-        one message. Of several, nobody knows which was the cause: then all are lost in company
-        (SHR-4a, SHR-6). What was not opened is released by the broker. The second time, this does
-        nothing.
+        The end and a cancellation give back what is open; an exception is its failure, unless it
+        is known to be that of another message (SHR-4a, SHR-6). What was not opened is released by
+        the broker. The second time, this does nothing.
 
         Args:
             error: the exception that ends the block; None for none.
-            cancellations: see `verdict_of`.
+            cancellations: the kinds of exception that are a cancellation.
         """
-        unsettled = self._settling.unsettled
-        verdict = GIVEN_BACK
-        if error is not None and is_failure(error, cancellations):
-            verdict = LOST
-            if len(unsettled) == 1:
-                verdict = verdict_of(error, cancellations)
+        settling = self._settling
+        unsettled = settling.unsettled
         if unsettled:
-            self._settling.settle_soon(unsettled, verdict)
-        self._settling.send()
+            verdict = settling.verdict_on_rest(error, cancellations)
+            settling.settle_soon(unsettled, verdict)
+        settling.send()
         self._unsubscribe()
 
     def _unsubscribe(self) -> None:
@@ -193,11 +181,9 @@ class WorkSubscription:
         inbox.is_live = False
         # A request, so that it comes after what is settled also if that waits for a connection.
         request = Unsubscribe(self._connection.next_id(), inbox.id)
-        try:
+        # If the connection is lost, so is the subscription.
+        with suppress(ZaichikError, RuntimeError):
             self._connection.post(request, _ignore)
-        except ConnectionLost:
-            # So is the subscription.
-            return
 
 
 def _ignore(_outcome: object) -> None:

@@ -90,20 +90,27 @@ def timeout_ms(timeout: Duration) -> int:
     return length_ms
 
 
-def is_failure(error: BaseException, cancellations: Cancellations) -> bool:
-    """Returns whether an exception says that what was done has failed.
+def failures(error: BaseException, cancellations: Cancellations) -> list[BaseException]:
+    """Returns what of an exception says that something has failed: it, or parts of a group.
 
-    A group is a failure if one of its exceptions is.
+    Args:
+        error: the exception.
+        cancellations: the kinds of exception that are a cancellation.
     """
     match error:
         case BaseExceptionGroup():
-            return any(is_failure(part, cancellations) for part in error.exceptions)
-        case SystemExit():
-            return bool(error.code)
+            found: list[BaseException] = []
+            for part in error.exceptions:
+                found += failures(part, cancellations)
+            return found
+        case SystemExit() if not error.code:
+            return []
         case KeyboardInterrupt() | GeneratorExit():
-            return False
+            return []
+        case _ if isinstance(error, cancellations):
+            return []
         case _:
-            return not isinstance(error, cancellations)
+            return [error]
 
 
 def verdict_of(error: BaseException | None, cancellations: Cancellations) -> Verdict:
@@ -115,15 +122,14 @@ def verdict_of(error: BaseException | None, cancellations: Cancellations) -> Ver
     """
     if error is None:
         return DONE
-    if is_failure(error, cancellations):
-        return retried(reason=reason_of(error))
-    return GIVEN_BACK
+    failed = failures(error, cancellations)
+    if not failed:
+        return GIVEN_BACK
+    return retried(reason="; ".join(map(reason_of, failed)))
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns an exception as a reason for people: its type and its text; of a group, all parts."""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(reason_of(part) for part in error.exceptions)
+    """Returns an exception as a reason for people: its type and its text."""
     name = type(error).__name__
     try:
         text = str(error)
