@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from zaichik.apps.work.pool import Phase
+from zaichik.apps.work.queue_state import QueueState
 from zaichik.apps.work.verdict import Settling, Verdict
 from zaichik.cli.work_screen import WorkScreen
 
@@ -21,6 +22,7 @@ class Line:
     """A line that keeps what it is given."""
 
     def __init__(self):
+        self.is_drawn = True
         self.out = b""
         self.err = b""
         self.said = []
@@ -113,11 +115,46 @@ async def test_how_far_the_end_has_come(screen, line):
     assert line.text == "orders: 1 running, 1 done, 1 released; ending 1 job; Ctrl-C kills them"
 
 
-async def test_what_is_left_and_what_hinders(screen, line):
-    screen.left = 1234
-    screen.hindrance = "too many messages are dead"
-    screen.update()
-    assert line.text == "orders: 0 running, 0 done, 1,234 left; too many messages are dead"
+@pytest.mark.parametrize(("running", "are"), [(1, "1 job is"), (2, "2 jobs are")])
+async def test_what_is_waited_for_is_said_where_there_is_no_line(screen, line, running, are):
+    for offset in range(running):
+        screen.started(message(offset))
+    await screen.drained()
+    assert line.said == []
+    line.is_drawn = False
+    await screen.drained()
+    assert line.said == [(f"orders: {are} still running; a second signal ends what runs", "")]
+
+
+async def test_an_idle_worker_waits_for_nothing(screen, line):
+    line.is_drawn = False
+    await screen.drained()
+    assert line.said == []
+
+
+def queue(left=1234, waits_for="messages", is_serious=False):
+    return QueueState(left, 0, 0, waits_for, is_serious, is_stuck=False)
+
+
+async def test_what_is_left_and_what_an_idle_worker_waits_for(screen, line):
+    await screen.show_queue(queue(), "")
+    assert line.text == "orders: 0 running, 0 done, 1,234 left; waiting for messages"
+    screen.started(message())
+    assert line.text == "orders: 1 running, 0 done, 1,234 left"
+    assert line.said == []
+
+
+async def test_what_somebody_has_to_do_something_about_is_said_once(screen, line):
+    """SHR-2."""
+    for _ in range(2):
+        await screen.show_queue(queue(waits_for="room", is_serious=True), "")
+    assert line.said == [("orders: nothing is handed out; it waits for room", "yellow")]
+
+
+async def test_what_holds_the_log_is_said(screen, line):
+    """SHR-5."""
+    await screen.show_queue(queue(), "orders is 60% full")
+    assert line.said == [("orders is 60% full", "yellow")]
 
 
 async def test_what_jobs_write_is_passed_on(screen, line):

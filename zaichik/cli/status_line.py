@@ -65,6 +65,9 @@ class StatusLine:
     Args:
         out: standard output.
         err: standard error; the line is there.
+
+    Attributes:
+        is_drawn: whether there is a line.
     """
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
@@ -74,7 +77,7 @@ class StatusLine:
         # One for both: they may be the same terminal.
         self._lock = anyio.Lock()
         self._console = screen.on(err)
-        self._can_draw = self._console.is_terminal and not self._console.is_dumb_terminal
+        self.is_drawn = self._console.is_terminal and not self._console.is_dumb_terminal
         self._text = Text()
         self._changed = anyio.Event()
 
@@ -101,7 +104,7 @@ class StatusLine:
         await self.write_errors(captured.get().encode(errors="backslashreplace"))
 
     async def _write_above(self, output: AsyncOutput, data: bytes) -> None:
-        if self._can_draw and output.is_terminal:
+        if self.is_drawn and output.is_terminal:
             end = b""
             if not data.endswith(b"\n"):
                 end = b"\n"
@@ -130,7 +133,7 @@ class StatusLine:
 
     async def draw(self) -> None:
         """Draw the line whenever it has changed, until this is cancelled."""
-        if not self._can_draw:
+        if not self.is_drawn:
             return
         while True:
             await self._changed.wait()
@@ -141,14 +144,14 @@ class StatusLine:
     async def erase(self) -> None:
         """Erase the line."""
         self._text = Text()
-        if self._can_draw:
+        if self.is_drawn:
             await self._write(self._err, _ERASE)
 
     @contextmanager
     def logging_above(self) -> Iterator[None]:
         """Write zaichik's log above the line for the duration of the block."""
         file = self._log
-        if self._can_draw:
+        if self.is_drawn:
             file = cast("TextIO", _LogFile(self))
         with screen.logging_to(screen.log_handler(logging.WARNING, file), logging.WARNING):
             yield

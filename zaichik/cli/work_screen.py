@@ -12,6 +12,7 @@ import anyio
 from rich.text import Text
 
 from zaichik.apps.work.pool import Phase
+from zaichik.apps.work.queue_state import QueueState
 from zaichik.apps.work.verdict import Settling, Verdict
 from zaichik.base.counted import counted
 from zaichik.base.escapes import json_line, shown
@@ -55,19 +56,17 @@ class WorkScreen:
     Attributes:
         tally: see `Tally`.
         running: jobs that run.
-        left: messages that nobody has settled yet; None: not known.
-        hindrance: why nothing is handed out; "" if there is no reason.
     """
 
     def __init__(self, line: StatusLine, topic: str, max_deliveries: int, *, as_json: bool) -> None:
         self.tally = Tally()
         self.running = 0
-        self.left: int | None = None
-        self.hindrance = ""
         self._line = line
         self._topic = topic
         self._max_deliveries = max_deliveries
         self._as_json = as_json
+        self._queue: QueueState | None = None
+        self._said = ""  # about the queue, lately
         self._phase = Phase.WORKING
         self._began = anyio.current_time()
 
@@ -86,6 +85,15 @@ class WorkScreen:
         """The pool goes on to that phase."""
         self._phase = phase
         self.update()
+
+    async def drained(self) -> None:
+        """Say what is waited for, where there is no line that does."""
+        if self.running and not (self._line.is_drawn or self._as_json):
+            are = "jobs are" if self.running > 1 else "job is"
+            await self._line.say(
+                f"{shown(self._topic)}: {self.running:,} {are} still running; a second signal ends "
+                "what runs"
+            )
 
     def started(self, message: WorkMessage) -> None:
         """The job of that message begins."""
@@ -152,16 +160,33 @@ class WorkScreen:
                 f"{where}: {result.cause}; it will be tried again ({which})", "yellow"
             )
 
+    async def show_queue(self, queue: QueueState, holding: str) -> None:
+        """Show the state of the queue; what somebody has to do something about, as a line.
+
+        Args:
+            queue: the state.
+            holding: which message holds the log, as a sentence; "" if none does.
+        """
+        self._queue = queue
+        problem = holding
+        if queue.is_serious:
+            problem = f"{shown(self._topic)}: nothing is handed out; it waits for {queue.waits_for}"
+        if problem and problem != self._said:
+            self._said = problem
+            await self._line.say(problem, "yellow")
+        self.update()
+
     def update(self) -> None:
         """Show how far it is."""
         told = [f"{self.running:,} running", self.tally.sentence()]
-        if self.left is not None:
-            told.append(f"{self.left:,} left")
+        queue = self._queue
+        if queue is not None:
+            told.append(f"{queue.left:,} left")
         line = f"{shown(self._topic)}: {', '.join(told)}"
         jobs = counted(self.running, "job")
         match self._phase:
-            case Phase.WORKING if self.hindrance:
-                line = f"{line}; {self.hindrance}"
+            case Phase.WORKING if queue is not None and not self.running:
+                line = f"{line}; waiting for {queue.waits_for}"
             case Phase.DRAINING:
                 line = f"{line}; waiting for {jobs}; Ctrl-C ends them"
             case Phase.STOPPING:

@@ -92,6 +92,9 @@ class Report:
     def enter(self, phase):
         self.phases.append(phase)
 
+    async def drained(self):
+        self._change()
+
     def started(self, message):
         self.begun.append(message.offset)
 

@@ -6,5 +6,6 @@
 - `verdict.py`: what an exit code means for the message
 - `pool.py`: so many jobs at a time, and how they end
 - `topic.py`: the topic of the messages: that it loses none, or what it can lose
+- `queue_state.py`: what is left to do, and what hinders
 - `exporting.py`: copies what has failed too often to another topic
 """

@@ -63,6 +63,10 @@ class Report(Protocol):
         """The pool goes on to that phase."""
         ...
 
+    async def drained(self) -> None:
+        """No more messages are taken."""
+        ...
+
     def started(self, message: WorkMessage) -> None:
         """The job of that message begins."""
         ...
@@ -129,6 +133,7 @@ class Pool:
     async def _drain_when_asked(self, messages: Messages) -> None:
         await self._draining.wait()
         messages.drain()
+        await self._report.drained()
 
     def drain(self) -> None:
         """Take no more messages; jobs that run go on."""

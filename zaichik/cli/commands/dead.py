@@ -168,15 +168,20 @@ class _Dead:
         forget = None
         if self._arguments.forget is not None:
             forget = self._forget
-        missing = 0
         async for messages in self._found():
             wanted = self._wanted(messages)
             copied = await export(self._client, self._topic, into, wanted, forget)
-            missing += len(wanted) - copied
             if wanted or not self._arguments.follow:
                 self._tell("moved" if forget else "copied", copied, f" to {shown(into)}")
-        if missing:
-            raise Failure(f"{counted(missing, 'message')} can no longer be read")
+            self._tell_gone(len(wanted) - copied)
+
+    def _tell_gone(self, count: int) -> None:
+        if not count:
+            return
+        problem = f"{counted(count, 'message')} can no longer be read"
+        if not self._arguments.follow:
+            raise Failure(problem)
+        screen.remark(problem, "yellow")
 
     async def _forget(self, offsets: list[int]) -> object:
         return await self._client.forget_dead(self._topic, self._name, offsets, user=self._user)

@@ -51,6 +51,7 @@ from zaichik.cli.arguments import Namespace, argument, within
 from zaichik.cli.failure import Failure
 from zaichik.cli.status_line import StatusLine, status_line
 from zaichik.cli.work_screen import WorkScreen
+from zaichik.cli.work_watch import QueueWatch
 from zaichik.client.client import Client
 from zaichik.net.background import BackgroundTasks
 
@@ -132,12 +133,13 @@ async def run(arguments: Namespace, console: Console) -> int:
 async def _work(client: Client, command: Command, arguments: Namespace, line: StatusLine) -> int:
     shown = WorkScreen(line, arguments.topic, arguments.max_deliveries, as_json=arguments.json)
     pool = Pool(command, arguments.jobs, shown, arguments.timeout)
+    watch = QueueWatch(client, arguments.topic, arguments.name, shown)
     async with (
         client.subscribe(
             arguments.topic,
             name=arguments.name,
             shared=True,
-            timeout=min(arguments.timeout + MARGIN, DAY) if arguments.timeout < inf else 0,
+            timeout=_brokers(arguments.timeout),
             max_deliveries=arguments.max_deliveries,
             by_key=arguments.by_key,
             credit=arguments.jobs,
@@ -146,13 +148,29 @@ async def _work(client: Client, command: Command, arguments: Namespace, line: St
         BackgroundTasks() as background,
     ):
         background.group.start_soon(_drain_without_a_reader, pool)
+        if arguments.until_empty:
+            background.group.start_soon(_drain_when_empty, watch, pool)
+        else:
+            background.group.start_soon(watch.go_on)
         await pool.run(work)
     await shown.summarise()
     if pool.failure is not None:
         raise Failure(str(pool.failure), pool.failure.code)
     if was_asked_to_end():
         return INTERRUPTED
-    return 0
+    return watch.exit_code
+
+
+def _brokers(timeout: float) -> float:
+    """Returns the time-out that the broker is told, in seconds; 0: none."""
+    if timeout == inf:
+        return 0
+    return min(timeout + MARGIN, DAY)
+
+
+async def _drain_when_empty(watch: QueueWatch, pool: Pool) -> None:
+    await watch.until_empty()
+    pool.drain()
 
 
 async def _drain_without_a_reader(pool: Pool) -> None:
