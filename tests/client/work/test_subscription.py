@@ -157,6 +157,38 @@ async def test_it_looks_by_itself(monkeypatch):
     assert looks == [NAME] * 3
 
 
+async def test_what_has_waited_for_too_long_is_with_another_worker():
+    async with fake_worker(timeout=30) as (broker, client, work):
+        clock = Clock(work)
+        await broker.hand_out(70, b"a", b"b")
+        await client.ping()
+        await take(work, 1)
+        clock.now = 30
+        work.look()
+        await answered(client)
+        assert settled(broker) == [], "a program that hangs is handed out nothing more"
+        await broker.hand_out(72, b"c")
+        await client.ping()
+        assert [message.ticket for message in await take(work, 1)] == [72]
+        await answered(client)
+        assert settled(broker) == [(Outcome.RELEASE, (71,))]
+
+
+async def test_what_is_open_for_too_long_is_told_once_in_the_log(caplog):
+    async with fake_worker(timeout=30) as (broker, _, work):
+        clock = Clock(work)
+        await broker.hand_out(70, b"a", b"b", base=5)
+        first, second = await take(work, 2)
+        clock.now = 20
+        await first.done()
+        clock.now = 30
+        work.look()
+        work.look()
+        (record,) = caplog.records
+        assert "the message at offset 6 has been open for longer" in record.message
+        await second.done()
+
+
 # -- draining ------------------------------------------------------------------------------------
 
 

@@ -54,6 +54,7 @@ class WorkMessage:
         ticket: the number of this handing-out, which is never given again.
         is_settled: whether the program has settled it, or has begun to.
         due: when its time is over, as `time.monotonic` counts; `math.inf`: never.
+        is_logged: whether the log says that its time is over.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class WorkMessage:
         self.ticket = ticket
         self.is_settled = False
         self.due = math.inf
+        self.is_logged = False
         self._settling = settling
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ no error (SHR-3).
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -158,17 +158,20 @@ class Settling:
 
         If it has nothing, it must not take too long to take something either.
         """
-        now = self._clock()
         unsettled = self.unsettled
         if not unsettled:
-            return now < self._idle_until
-        return all(now < message.due for message in unsettled)
+            return self._clock() < self._idle_until
+        return not any(map(self.is_over, unsettled))
 
     def start_time(self, messages: Iterable[WorkMessage]) -> None:
         """Have the time of messages begin now: they were handed out, or kept after a loss."""
         due = self._clock() + self._timeout
         for message in messages:
             message.due = due
+
+    def is_over(self, message: WorkMessage) -> bool:
+        """Returns whether a message's time is over, so that another worker may have it by now."""
+        return message.due <= self._clock()
 
     def has_lost_time(self, message: WorkMessage, part: float) -> bool:
         """Returns whether more than that part of a message's time is over."""
@@ -207,13 +210,13 @@ class Settling:
         settlement = self._gather([message], verdict)
         return await settlement.counts(message)
 
-    def settle_soon(self, messages: Iterable[WorkMessage], verdict: Verdict) -> None:
+    def settle_soon(self, messages: Collection[WorkMessage], verdict: Verdict) -> None:
         """Say something of messages, and do not wait for the answer. This does not fail."""
         # If the connection is lost, so are the messages.
         with suppress(ZaichikError, RuntimeError):
             self._gather(messages, verdict)
 
-    def _gather(self, messages: Iterable[WorkMessage], verdict: Verdict) -> Settlement:
+    def _gather(self, messages: Collection[WorkMessage], verdict: Verdict) -> Settlement:
         """Add messages to those that the same is said of in this turn of the event loop."""
         if not self._gathering:
             self._connection.call_soon(self.send)
