@@ -26,6 +26,8 @@ from raw_client import (
     CLOSED,
     COMMIT,
     CREATE,
+    DEAD,
+    DELAYED,
     DELETE,
     DELETED,
     DELETIONS_MISSED,
@@ -33,6 +35,7 @@ from raw_client import (
     DESCRIBED,
     DISCONNECT,
     DISCONNECTED,
+    DONE,
     EARLIEST,
     ENDED,
     EPOCH_CHANGED,
@@ -67,12 +70,18 @@ from raw_client import (
     PRODUCER_UNKNOWN,
     PUBLISH,
     PUBLISHED,
+    REDELIVERED,
+    RETRY,
+    SETTLE,
+    SHARED,
+    SHARED_NAMES,
     SUBSCRIBE,
     SUBSCRIBED,
     TABLE,
     TABLE_FULL,
     TABLES,
     TAKEN_OVER,
+    TICKETS,
     TIME,
     TOMBSTONES,
     TOMBSTONES_MS,
@@ -89,6 +98,7 @@ from raw_client import (
     check_error,
     commit,
     create,
+    dead,
     delete,
     describe,
     disconnect,
@@ -97,6 +107,8 @@ from raw_client import (
     owned,
     ping,
     publish,
+    settle,
+    shared,
     string,
     subscribe,
     unsubscribe,
@@ -260,12 +272,13 @@ async def test_broker_picks_the_newest_version_both_know(connect, oldest, newest
 
 
 async def test_features_are_those_both_sides_set(connect):
-    """A client that offers HEARTBEAT, OWNER or DURABLE gets it or not, and nothing besides."""
+    """What a client offers it gets or not, and nothing besides."""
     assert (await connect(features=1)).welcome.features in {0, 1}
     assert (await connect(features=2)).welcome.features in {0, 2}
     assert (await connect(features=4)).welcome.features in {0, 4}
     assert (await connect(features=8)).welcome.features in {0, 8}
-    assert (await connect(features=2**64 - 1)).welcome.features in range(16)
+    assert (await connect(features=16)).welcome.features in {0, 16}
+    assert (await connect(features=2**64 - 1)).welcome.features in range(32)
 
 
 async def test_silence_without_heartbeat_is_no_reason_to_close(client, broker):
@@ -426,7 +439,7 @@ async def test_zero_other_than_0_is_malformed(client, zero):
     await client.refused_for_good(MALFORMED, frame(PING, 7, ping(), zero=zero))
 
 
-@pytest.mark.parametrize("kind", [0, 0x0E, 0x3F, MESSAGES, 0x44, 0x80, WELCOME, PONG, 0xFE, ERROR])
+@pytest.mark.parametrize("kind", [0, 0x10, 0x3F, MESSAGES, 0x44, 0x80, WELCOME, PONG, 0xFE, ERROR])
 async def test_unknown_type_is_unsupported(client, kind):
     """Replies and events are no requests; what the body holds does not matter; the connection goes
     on.
@@ -455,7 +468,7 @@ async def test_undefined_flags_are_unsupported_and_not_carried_out(client):
             (CLOSE, b""),
         ]:
             await client.refused(UNSUPPORTED, kind, body, flags=flags, field="flags")
-    await client.refused(UNSUPPORTED, SUBSCRIBE, subscribe("t"), flags=0x02, field="flags")
+    await client.refused(UNSUPPORTED, SUBSCRIBE, subscribe("t"), flags=0x08, field="flags")
     await client.refused(UNSUPPORTED, UNSUBSCRIBE, unsubscribe(1), flags=0x02, field="flags")
     assert (await client.create("t")).created == 1
     assert (await client.publish("t", b"x")).fields["first_offset"] == 0
@@ -721,13 +734,38 @@ VECTORS = {
     for vector in json.loads((ROOT / "protocol/vectors/frames.json").read_text())
 }
 REQUESTS = [
-    name
-    for name, vector in VECTORS.items()
-    if 1 <= bytes.fromhex(vector["hex"])[4] <= ADVANCE_CLOCK
+    name for name, vector in VECTORS.items() if 1 <= bytes.fromhex(vector["hex"])[4] <= DEAD
 ]
 
 
-OPTIONAL = {DESCRIBE, DELETE, DISCONNECT, EXPLAIN, ADVANCE_CLOCK}
+OPTIONAL = {DESCRIBE, DELETE, DISCONNECT, EXPLAIN, ADVANCE_CLOCK, SETTLE, DEAD}
+
+
+def check_lacks(answer, kind, fields):
+    """That is the error of a broker that lacks an option, or what the request is about."""
+    may_lack = {"name"} if fields.get("name") else {"producer"} if fields.get("producer") else set()
+    if fields.get("owned") or fields.get("tombstones") or fields.get("shared"):
+        may_lack = {"flags"}
+    if kind == CREATE and any(setting in {8, 11} for setting, _ in fields["settings"]):
+        may_lack = {"settings"}
+    if kind in {DELETE, EXPLAIN, DEAD} and answer.code == NO_SUCH_TOPIC:
+        return
+    if kind == SETTLE and answer.code == NO_SUCH_SUBSCRIPTION:
+        return
+    if kind == DISCONNECT and answer.code == INVALID_FIELD:
+        return  # there is no such connection
+    if kind == ADVANCE_CLOCK and answer.code == INVALID_FIELD:
+        return  # that time is past
+    allowed = {
+        COMMIT: NO_SUCH_SUBSCRIPTION,
+        UNSUBSCRIBE: NO_SUCH_SUBSCRIPTION,
+    }.get(kind, UNSUPPORTED)
+    if kind == PUBLISH and fields["sequence"] and answer.code == PRODUCER_UNKNOWN:
+        allowed = PRODUCER_UNKNOWN  # its number says that others came before it
+    if kind == SUBSCRIBE and fields["epoch"] and answer.code == EPOCH_CHANGED:
+        allowed, may_lack = EPOCH_CHANGED, {"epoch"}  # there is no such topic
+    check_error(answer, allowed, request_type=kind)
+    assert allowed == NO_SUCH_SUBSCRIPTION or kind in OPTIONAL or answer.field in may_lack, answer
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -746,30 +784,7 @@ async def test_requests_of_the_vectors_are_understood(dial, name):
         return
     answer = await client.reply(fields["id"])
     if answer.kind == ERROR:
-        may_lack = (
-            {"name"} if fields.get("name") else {"producer"} if fields.get("producer") else set()
-        )
-        if fields.get("owned") or fields.get("tombstones"):
-            may_lack = {"flags"}
-        if kind == CREATE and any(setting in {8, 11} for setting, _ in fields["settings"]):
-            may_lack = {"settings"}
-        if kind in {DELETE, EXPLAIN} and answer.code == NO_SUCH_TOPIC:
-            return
-        if kind == DISCONNECT and answer.code == INVALID_FIELD:
-            return  # there is no such connection
-        if kind == ADVANCE_CLOCK and answer.code == INVALID_FIELD:
-            return  # that time is past
-        allowed = {COMMIT: NO_SUCH_SUBSCRIPTION, UNSUBSCRIBE: NO_SUCH_SUBSCRIPTION}.get(
-            kind, UNSUPPORTED
-        )
-        if kind == PUBLISH and fields["sequence"] and answer.code == PRODUCER_UNKNOWN:
-            allowed = PRODUCER_UNKNOWN  # its number says that others came before it
-        if kind == SUBSCRIBE and fields["epoch"] and answer.code == EPOCH_CHANGED:
-            allowed, may_lack = EPOCH_CHANGED, {"epoch"}  # there is no such topic
-        check_error(answer, allowed, request_type=kind)
-        assert allowed == NO_SUCH_SUBSCRIPTION or kind in OPTIONAL or answer.field in may_lack, (
-            answer
-        )
+        check_lacks(answer, kind, fields)
     else:
         assert answer.kind == kind | 0x80
 
@@ -802,11 +817,16 @@ async def test_invalid_vectors_are_refused(dial, name):
         "type",
     ):
         return  # a broker that does not know one of these does not look into it
-    if data[4:6] == bytes([SUBSCRIBE, OWNED]) and (answer.code, answer.field) == (
-        UNSUPPORTED,
-        "flags",
+    if (
+        data[4:5] == bytes([SUBSCRIBE])
+        and data[5] & (OWNED | SHARED)
+        and (answer.code, answer.field)
+        == (
+            UNSUPPORTED,
+            "flags",
+        )
     ):
-        return  # nor into an owner
+        return  # nor into what comes with these flags
     fatal = code < INVALID_FIELD or not vector["hello_done"]
     named = code == INVALID_FIELD or vector["field"] == "flags"
     check_error(answer, code, field=vector["field"] if named else None, fatal=fatal)
@@ -2166,3 +2186,108 @@ async def test_two_publishers_and_a_reader_agree_on_the_order(client, connect):
     assert sorted(told) == list(range(0, 400, 2))
     got = await client.messages(reading.id, *range(400))
     assert got == [told[offset // 2 * 2] for offset in range(400)]
+
+
+# ---------------------------------------------------------------------------------- shared names
+
+
+class Worker:
+    """A subscription to a shared name, on a connection of its own."""
+
+    def __init__(self, client, subscription):
+        self.client = client
+        self.id = subscription.id
+        self.subscribed = subscription
+
+    async def next(self):
+        """The next frame of messages: the offset of the first, its ticket, and which delivery."""
+        found = await self.client.event(MESSAGES, self.id)
+        assert found.flags & TICKETS
+        return found
+
+    async def settle(self, outcome, *tickets, delay_ms=None, reason=""):
+        """Settle; the tickets that are late."""
+        body = settle(self.id, outcome, tickets, delay_ms=delay_ms, reason=reason)
+        flags = 0 if delay_ms is None else DELAYED
+        return (await self.client.ok(SETTLE, body, flags=flags)).late
+
+    async def refused(self, code, field, outcome, *tickets, flags=0, **how):
+        body = settle(self.id, outcome, tickets, **how)
+        await self.client.refused(code, SETTLE, body, field=field, flags=flags)
+
+
+@pytest.fixture
+async def work(connect):
+    """Begin a worker of `t`, under the name `n`; skips what a broker may leave out."""
+
+    async def work(*, client=None, flags=SHARED, topic="t", name="n", **how):
+        if client is None:
+            client = await connect(features=SHARED_NAMES)
+        if not client.welcome.features & SHARED_NAMES:
+            pytest.skip("this broker has no shared names")
+        if "owner" in how:
+            flags |= OWNED
+        answer = await client.ok(SUBSCRIBE, shared(topic, name, **how), flags=flags)
+        return Worker(client, answer)
+
+    return work
+
+
+@pytest.fixture
+async def jobs(connect, work):
+    """Publish so many jobs to `t`, which keeps them; a client that can look at the dead."""
+
+    async def jobs(count, *, keys=()):
+        client = await connect(features=SHARED_NAMES)
+        if not client.welcome.features & SHARED_NAMES:
+            pytest.skip("this broker has no shared names")
+        await client.create("t", KEEP)
+        messages = [b"%d" % number for number in range(count)]
+        if keys:
+            messages = list(zip(keys, messages, strict=True))
+        await client.publish("t", *messages)
+        return client
+
+    return jobs
+
+
+async def listed(client, *, topic="t", name="n", **how):
+    """The dead of a name: what is told of each."""
+    answer = await client.ok(DEAD, dead(topic, name, **how))
+    return json.loads(answer.json)["dead"]
+
+
+async def test_a_message_of_a_shared_name_is_worked_to_done(jobs, work):
+    await jobs(2)
+    worker = await work()
+    first = await worker.next()
+    assert (first.base, first.number, first.flags) == (0, 1, TICKETS)
+    await worker.client.nothing_arrives()
+    assert await worker.settle(DONE, first.ticket) == []
+    second = await worker.next()
+    assert second.base == 1
+    assert second.ticket > first.ticket
+    await worker.settle(DONE, second.ticket)
+    await worker.client.nothing_arrives()
+
+
+async def test_a_message_that_failed_comes_again(jobs, work):
+    """At once if that is asked for, and marked with which delivery it is."""
+    await jobs(1)
+    worker = await work()
+    first = await worker.next()
+    await worker.settle(RETRY, first.ticket, delay_ms=0, reason="no luck")
+    again = await worker.next()
+    assert (again.base, again.number, again.flags) == (0, 2, TICKETS | REDELIVERED)
+    assert again.ticket > first.ticket
+
+
+async def test_a_message_that_fails_too_often_is_dead(jobs, work):
+    client = await jobs(2)
+    worker = await work(max_deliveries=2)
+    await worker.settle(RETRY, (await worker.next()).ticket, delay_ms=0)
+    await worker.settle(RETRY, (await worker.next()).ticket, delay_ms=0, reason="broken")
+    assert (await worker.next()).base == 1
+    (row,) = await listed(client)
+    assert (row["offset"], row["deliveries"], row["reason"]) == (0, 2, "broken")
+    assert row["is_readable"]
