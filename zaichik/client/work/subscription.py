@@ -181,6 +181,14 @@ class WorkSubscription:
 
     # -- leaving ---------------------------------------------------------------------------------
 
+    async def answered(self) -> None:
+        """Wait until the broker has answered all that the program has settled.
+
+        Raises:
+            ConnectionLost: there will be no answer.
+        """
+        await self._settling.answered()
+
     async def leave(self, error: BaseException | None, cancellations: Cancellations) -> None:
         """Settle what the program still has, and end the subscription; do not wait for the broker.
 
