@@ -28,6 +28,7 @@ WAITING = (
     "tests/client/test_resuming.py",
     "tests/client/test_subscription.py",
     "tests/client/test_transport.py",
+    "tests/client/work/test_at_a_broker.py",
     "tests/client/work/test_inbox.py",
     "tests/client/work/test_message.py",
     "tests/client/work/test_returning.py",

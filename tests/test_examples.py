@@ -33,7 +33,7 @@ SAYS = {
     "table.py": ["offset 4: b'pear' was deleted", "now: {b'plum': b'20', b'apple': b'35'}"],
     "workers.py": [
         "offset 2, delivery 2: there is no image",
-        "made 4 small images; offset 2 is dead",
+        "all but offset 2 are smaller now; it is dead",
     ],
     "flights.py": ["2,699 published = "],
 }

@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 
 from brokers import SHARED_GRANTED, fake_client
 
-from zaichik_protocol import Settle
+from zaichik_protocol import Settle, Settled
 
 NAME = "thumbs"
 
@@ -36,6 +36,12 @@ async def answered(client):
 def settled(broker):
     """What was settled: the outcome and the tickets of each request."""
     return [(request.outcome, request.tickets) for request in broker.of(Settle)]
+
+
+async def answer(broker):
+    """Answer each Settle that a silent broker has received: leaving waits for that."""
+    for request in broker.of(Settle):
+        await broker.send(Settled(request.id))
 
 
 class Clock:

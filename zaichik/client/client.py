@@ -636,6 +636,7 @@ class Client(Questions, SharedNames):
             self._tasks.start_soon(_look_regularly, work, looking)
             try:
                 yield work
+                await work.answered()
             except BaseException as error:
                 await work.leave(error, (anyio.get_cancelled_exc_class(),))
                 raise

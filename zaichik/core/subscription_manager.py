@@ -393,12 +393,13 @@ class SubscriptionManager:
 
     def _unsubscribe(self, request: Unsubscribe) -> None:
         reader = self._reader(request.subscription)
-        if request.forget:
+        # If it was cut off, the name is another's by now, or gone.
+        forgets = request.forget and reader.why_cut_off is None
+        if forgets:
             reader.check_forget()
         self._remove(reader)
         reader.leave()
-        # Else the name is another's by now, or gone.
-        if request.forget and reader.why_cut_off is None:
+        if forgets:
             self._broker.named_positions.forget(reader.topic, reader.stand)
 
     def recheck(self, now_us: int, *, rights: bool) -> None:

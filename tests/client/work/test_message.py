@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import anyio
 import pytest
-from brokers import START_US, handed_out
-from workers import answered, fake_worker, settled, take
+from brokers import HANG_UP, START_US, handed_out
+from workers import Clock, answer, answered, fake_worker, settled, take
 
 import zaichik
 from zaichik_protocol import Batch, Error, ErrorCode, Outcome, Settle, Settled
@@ -128,17 +128,19 @@ async def test_a_call_that_is_cancelled_has_said_it_all_the_same():
         await broker.has_received(Settle)
         assert settled(broker) == [(Outcome.DONE, (70,))]
         assert not await message.retry()
+        await answer(broker)
 
 
 # -- as a block ----------------------------------------------------------------------------------
 
 
 async def test_a_block_that_ends_is_done():
-    async with fake_worker() as (broker, _, work):
+    async with fake_worker() as (broker, client, work):
         await broker.hand_out(70, b"a")
         async with await anext(work) as message:
             assert settled(broker) == []
         assert message.is_settled
+        await answered(client)
         assert settled(broker) == [(Outcome.DONE, (70,))]
 
 
@@ -161,6 +163,7 @@ async def test_a_broker_that_hangs_does_not_delay_the_exception():
             async with await anext(work):
                 raise Own
         await broker.has_received(Settle)
+        await answer(broker)
 
 
 async def test_a_block_that_is_cancelled_gives_back():
@@ -205,11 +208,69 @@ async def test_what_was_settled_in_its_block_is_not_settled_again():
 
 
 async def test_a_block_that_takes_too_long_is_told_in_the_log(caplog):
-    async with fake_worker({Settle: answering_late}) as (broker, _, work):
+    async with fake_worker({Settle: answering_late}) as (broker, client, work):
         await broker.hand_out(70, b"a", base=5)
         async with await anext(work):
             pass
+        await answered(client)
         assert "the message at offset 5 was done too late" in caplog.text
+
+
+async def test_blocks_do_not_wait_and_are_settled_together():
+    async with fake_worker({Settle: lambda _: None}) as (broker, _, work):
+        await broker.hand_out(70, b"a", b"b", b"c")
+        for message in await take(work, 3):
+            async with message:
+                pass
+        request = await broker.has_received(Settle)
+        assert request.tickets == (70, 71, 72)
+        await answer(broker)
+
+
+async def test_blocks_that_take_long_without_waiting_let_the_event_loop_send():
+    async with fake_worker() as (broker, _, work):
+        clock = Clock(work)
+        await broker.hand_out(70, b"a", b"b")
+        first, second = await take(work, 2)
+        async with first:
+            pass
+        clock.now = 0.0009
+        async with second:
+            pass
+        settling = work._settling
+        assert settling._gathering, "it is all one turn of the event loop"
+        clock.now = 0.0011
+        # With trio, the writer may have its turn only after this task has had another one.
+        for _ in range(3):
+            await settling.let_send()
+        assert not settling._gathering
+
+
+async def test_leaving_the_subscription_waits_until_all_is_answered():
+    async with fake_worker({Settle: lambda _: None}) as (broker, _, work):
+        await broker.hand_out(70, b"a")
+        async with await anext(work):
+            pass
+        left = anyio.Event()
+
+        async def leave():
+            await work.answered()
+            left.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(leave)
+            await broker.has_received(Settle)
+            await anyio.wait_all_tasks_blocked()
+            assert not left.is_set()
+            await answer(broker)
+
+
+async def test_leaving_the_subscription_raises_that_nothing_is_known():
+    with pytest.raises(zaichik.ConnectionLost):  # noqa: PT012
+        async with fake_worker({Settle: lambda _: HANG_UP}) as (broker, _, work):
+            await broker.hand_out(70, b"a")
+            async with await anext(work):
+                pass
 
 
 async def test_a_block_that_ends_without_a_connection_is_not_known_to_be_done():

@@ -2,7 +2,7 @@
 
 import anyio
 import pytest
-from workers import fake_worker, settled, take
+from workers import answer, fake_worker, settled, take
 
 import zaichik
 from zaichik.net.background import BackgroundTasks
@@ -81,6 +81,7 @@ async def test_requests_need_not_wait_for_each_other():
             tasks.group.start_soon(message.done)
             await broker.has_received(Settle, count)
         assert settled(broker) == [(Outcome.DONE, (70,)), (Outcome.DONE, (71,))]
+        await answer(broker)
 
 
 async def test_a_ticket_that_was_not_settled_cannot_be_late():

@@ -157,6 +157,38 @@ async def test_it_looks_by_itself(monkeypatch):
     assert looks == [NAME] * 3
 
 
+async def test_what_has_waited_for_too_long_is_with_another_worker():
+    async with fake_worker(timeout=30) as (broker, client, work):
+        clock = Clock(work)
+        await broker.hand_out(70, b"a", b"b")
+        await client.ping()
+        await take(work, 1)
+        clock.now = 30
+        work.look()
+        await answered(client)
+        assert settled(broker) == [], "a program that hangs is handed out nothing more"
+        await broker.hand_out(72, b"c")
+        await client.ping()
+        assert [message.ticket for message in await take(work, 1)] == [72]
+        await answered(client)
+        assert settled(broker) == [(Outcome.RELEASE, (71,))]
+
+
+async def test_what_is_open_for_too_long_is_told_once_in_the_log(caplog):
+    async with fake_worker(timeout=30) as (broker, _, work):
+        clock = Clock(work)
+        await broker.hand_out(70, b"a", b"b", base=5)
+        first, second = await take(work, 2)
+        clock.now = 20
+        await first.done()
+        clock.now = 30
+        work.look()
+        work.look()
+        (record,) = caplog.records
+        assert "the message at offset 6 has been open for longer" in record.message
+        await second.done()
+
+
 # -- draining ------------------------------------------------------------------------------------
 
 
@@ -272,7 +304,7 @@ async def test_what_blocks_have_settled_is_not_settled_by_leaving():
         assert settled(broker) == [(Outcome.DONE, (70,)), (Outcome.RETRY, (71,))]
 
 
-async def test_when_a_task_fails_the_others_are_given_back_together():
+async def test_when_a_task_fails_the_messages_of_others_are_given_back():
     """Also those that have not begun. The exception is the failure of one message, and known."""
     async with fake_client(SHARED_GRANTED) as (broker, client):
         with pytest.raises(ExceptionGroup) as raised:  # noqa: PT012
@@ -297,10 +329,9 @@ async def test_when_a_task_fails_the_others_are_given_back_together():
                         tasks.start_soon(handle, message)
         assert raised.group_contains(Own)
         await answered(client)
-        said = {}
-        for outcome, tickets in settled(broker):
-            said.setdefault(outcome, []).extend(tickets)
-        assert said == {Outcome.RETRY: [71], Outcome.GIVE_BACK: [70, 72, 73]}
+        said = {ticket: outcome for outcome, tickets in settled(broker) for ticket in tickets}
+        assert said.pop(71) == Outcome.RETRY
+        assert said == dict.fromkeys((70, 72, 73), Outcome.GIVE_BACK)
 
 
 async def test_an_exception_that_was_handled_does_not_excuse_a_later_one():

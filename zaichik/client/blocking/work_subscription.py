@@ -73,13 +73,21 @@ class WorkMessage:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Settle the message, unless that is done."""
+        """Settle the message, unless that is done.
+
+        Raises:
+            ConnectionLost: the block has ended, and whether the message is done is not known.
+        """
         if error is None:
-            self._driver.call(self._inner.leave, None, ())
+            # Waiting for the answer is what reads the socket here.
+            self.done()
             return
         # If the client has ended, the exception of the block counts more.
         with suppress(RuntimeError):
-            self._driver.call(self._inner.leave, error, ())
+            self._driver.call(self._fail, error)
+
+    async def _fail(self, error: BaseException) -> None:
+        self._inner.fail(error, ())
 
 
 class WorkSubscription:

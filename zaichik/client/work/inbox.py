@@ -11,7 +11,6 @@ owner comes too late, it is with another worker by then.
 
 import logging
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import replace
 
 from zaichik.client.messages import messages_of
@@ -128,7 +127,7 @@ class WorkInbox(Receiver):
         """Wake the tasks that wait, for another reason than a message."""
         self._wake()
 
-    def take_all(self) -> Iterable[WorkMessage]:
+    def take_all(self) -> deque[WorkMessage]:
         """Takes and returns everything that waits."""
         waiting = self.waiting
         self.waiting = deque()

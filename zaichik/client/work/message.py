@@ -1,6 +1,5 @@
 """A message of a shared name: what was handed out, and what the program says of it."""
 
-import logging
 import math
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -22,8 +21,6 @@ from zaichik.client.work.verdict import (
 if TYPE_CHECKING:
     from zaichik.client.work.settling import Settling
 
-logger = logging.getLogger(__name__)
-
 
 class WorkMessage:
     """One message of a shared name, for this program alone until it is settled (SHR-2).
@@ -35,7 +32,9 @@ class WorkMessage:
     Leaving the block settles the message: as done; or, if the block has raised an exception, as
     failed, to be retried, with the exception as the reason. The exception goes on, as out of any
     block. If the block was cancelled, the message is given back, and comes again after a while.
-    A message that was settled inside of its block is not settled again.
+    A message that was settled inside of its block is not settled again. Leaving does not wait for
+    the broker, so that many short jobs cost few requests; what comes too late is a warning in the
+    log. Leaving the block of the subscription waits for all answers.
 
     The methods that settle return whether that counted, once the broker has answered. False: it was
     late, and changed nothing (SHR-3). The message has timed out, say, or the subscription has
@@ -54,6 +53,7 @@ class WorkMessage:
         ticket: the number of this handing-out, which is never given again.
         is_settled: whether the program has settled it, or has begun to.
         due: when its time is over, as `time.monotonic` counts; `math.inf`: never.
+        is_logged: whether the log says that its time is over.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class WorkMessage:
         self.ticket = ticket
         self.is_settled = False
         self.due = math.inf
+        self.is_logged = False
         self._settling = settling
 
     def __repr__(self) -> str:
@@ -143,33 +144,24 @@ class WorkMessage:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Settle the message, unless that is done."""
-        cancellations: Cancellations = ()
-        if error is not None:
-            cancellations = (anyio.get_cancelled_exc_class(),)
-        await self.leave(error, cancellations)
-
-    async def leave(self, error: BaseException | None, cancellations: Cancellations) -> None:
-        """Settle it as the end of its block says, unless that is done.
-
-        After an exception this does not wait for the broker: the exception is what matters.
-
-        Args:
-            error: the exception that has ended the block; None for none.
-            cancellations: the kinds of exception that are a cancellation.
+        """Settle the message, unless that is done, and do not wait for the broker.
 
         Raises:
-            ConnectionLost: the block has ended, and whether the message is done is not known.
+            ConnectionLost: the block has ended, and the message cannot be settled any more.
         """
-        if self.is_settled:
-            return
-        verdict = verdict_of(error, cancellations)
         if error is not None:
-            self._settling.blame(error, cancellations)
-            self._settling.settle_soon([self], verdict)
-        elif not await self._settling.settle(self, verdict):
-            logger.warning(
-                "%s: the message at offset %d was done too late: another worker may have it now",
-                self.topic,
-                self.offset,
-            )
+            self.fail(error, (anyio.get_cancelled_exc_class(),))
+        elif not self.is_settled:
+            self._settling.say([self], DONE)
+            await self._settling.let_send()
+
+    def fail(self, error: BaseException, cancellations: Cancellations) -> None:
+        """Settle it as the exception says that has ended its block, unless that is done.
+
+        Args:
+            error: the exception.
+            cancellations: the kinds of exception that are a cancellation.
+        """
+        self._settling.blame(error, cancellations)
+        if not self.is_settled:
+            self._settling.settle_soon([self], verdict_of(error, cancellations))

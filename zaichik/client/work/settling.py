@@ -13,11 +13,14 @@ a ticket may be late only because the first attempt was carried out. So of such 
 no error (SHR-3).
 """
 
+import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from copy import copy
 from functools import partial
+
+import anyio.lowlevel
 
 from zaichik.client.connection import BrokerConnection
 from zaichik.client.errors import ZaichikError
@@ -34,6 +37,12 @@ from zaichik.client.work.verdict import (
 from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import Error, ErrorCode, Frame, Outcome, Settle, Settled
 
+logger = logging.getLogger(__name__)
+
+# Seconds after which a program that never waits for anything lets the event loop send what it has
+# said.
+GATHER_SECONDS = 0.001
+
 
 class Settlement:
     """One request: messages with one verdict, and the broker's answer.
@@ -45,6 +54,7 @@ class Settlement:
         verdict: see above.
         messages: those that it is said of.
         may_be_repeated: whether it was sent, and the connection was lost before the answer.
+        late: the tickets for which it came too late, once that is known.
     """
 
     _outcome: Frame | Lost
@@ -53,7 +63,7 @@ class Settlement:
         self.verdict = verdict
         self.messages: list[WorkMessage] = []
         self.may_be_repeated = False
-        self._late: frozenset[int] = frozenset()
+        self.late: frozenset[int] = frozenset()
         self._answered = Wakeup()
 
     @property
@@ -86,7 +96,7 @@ class Settlement:
         """Take the answer, and wake those that wait for it."""
         self._outcome = outcome
         if isinstance(outcome, Settled) and not self.may_be_repeated:
-            self._late = frozenset(outcome.late)
+            self.late = frozenset(outcome.late)
         self._answered.set()
 
     async def counts(self, message: WorkMessage) -> bool:
@@ -98,7 +108,17 @@ class Settlement:
         """
         await self._answered.wait()
         expected(Settled, Settle, self._outcome)
-        return message.ticket not in self._late
+        return message.ticket not in self.late
+
+    async def answered(self) -> None:
+        """Wait for the answer, whichever it is.
+
+        Raises:
+            ConnectionLost: there was none.
+        """
+        await self._answered.wait()
+        if not isinstance(self._outcome, Frame):
+            raise self._outcome()
 
 
 class Settling:
@@ -127,6 +147,7 @@ class Settling:
         self._timeout = timeout
         self._clock = clock
         self._gathering: dict[Verdict, Settlement] = {}
+        self._gathering_since = 0.0
         # Exceptions that came out of blocks of messages, since a message was opened.
         self._blamed: list[BaseException] = []
         # Requests without an answer; a set that keeps order.
@@ -158,17 +179,20 @@ class Settling:
 
         If it has nothing, it must not take too long to take something either.
         """
-        now = self._clock()
         unsettled = self.unsettled
         if not unsettled:
-            return now < self._idle_until
-        return all(now < message.due for message in unsettled)
+            return self._clock() < self._idle_until
+        return not any(map(self.is_over, unsettled))
 
     def start_time(self, messages: Iterable[WorkMessage]) -> None:
         """Have the time of messages begin now: they were handed out, or kept after a loss."""
         due = self._clock() + self._timeout
         for message in messages:
             message.due = due
+
+    def is_over(self, message: WorkMessage) -> bool:
+        """Returns whether a message's time is over, so that another worker may have it by now."""
+        return message.due <= self._clock()
 
     def has_lost_time(self, message: WorkMessage, part: float) -> bool:
         """Returns whether more than that part of a message's time is over."""
@@ -204,19 +228,24 @@ class Settling:
         Raises:
             ConnectionLost, BrokerError: there was no answer, or another one.
         """
-        settlement = self._gather([message], verdict)
+        settlement = self.say([message], verdict)
         return await settlement.counts(message)
 
-    def settle_soon(self, messages: Iterable[WorkMessage], verdict: Verdict) -> None:
+    def settle_soon(self, messages: Collection[WorkMessage], verdict: Verdict) -> None:
         """Say something of messages, and do not wait for the answer. This does not fail."""
         # If the connection is lost, so are the messages.
         with suppress(ZaichikError, RuntimeError):
-            self._gather(messages, verdict)
+            self.say(messages, verdict)
 
-    def _gather(self, messages: Iterable[WorkMessage], verdict: Verdict) -> Settlement:
-        """Add messages to those that the same is said of in this turn of the event loop."""
+    def say(self, messages: Collection[WorkMessage], verdict: Verdict) -> Settlement:
+        """Add messages to those that the same is said of in this turn of the event loop.
+
+        Raises:
+            ConnectionLost: the connection is lost.
+        """
         if not self._gathering:
             self._connection.call_soon(self.send)
+            self._gathering_since = self._clock()
         settlement = self._gathering.get(verdict)
         if settlement is None:
             settlement = Settlement(verdict)
@@ -227,6 +256,21 @@ class Settling:
             for message in messages:
                 message.is_settled = True
         return settlement
+
+    async def let_send(self) -> None:
+        """Let the event loop send what has gathered, if that has gathered for long."""
+        if self._gathering and self._clock() - self._gathering_since > GATHER_SECONDS:
+            await anyio.lowlevel.checkpoint()
+
+    async def answered(self) -> None:
+        """Wait until the broker has answered all that was said.
+
+        Raises:
+            ConnectionLost: there will be no answer.
+        """
+        self.send()
+        for settlement in [*self._unanswered]:
+            await settlement.answered()
 
     def send(self) -> None:
         """Send what has gathered."""
@@ -261,6 +305,7 @@ class Settling:
             for message in settlement.messages:
                 self.opened.pop(message.ticket, None)
         settlement.answer(outcome)
+        _log(settlement)
 
     def _extended(self, settlement: Settlement) -> None:
         delay_ms = settlement.verdict.delay_ms
@@ -279,3 +324,16 @@ class Settling:
     def kept(self) -> None:
         """Note that the broker has left here what was named: its time begins anew (SHR-4a)."""
         self.start_time(self.opened.values())
+
+
+def _log(settlement: Settlement) -> None:
+    """Log what was done too late: the job may be done twice."""
+    if settlement.verdict.outcome != Outcome.DONE:
+        return
+    for message in settlement.messages:
+        if message.ticket in settlement.late:
+            logger.warning(
+                "%s: the message at offset %d was done too late: another worker may have it now",
+                message.topic,
+                message.offset,
+            )

@@ -6,9 +6,11 @@ open at a time, as many as its credit, and any task may settle any of them.
 
 What waits here behind a long job would time out unopened. So it is extended, again and again, as
 long as the program is within the time of what it has. A program that hangs gets nothing extended:
-what waits behind it goes to other workers (SHR-4).
+what waits behind it goes to other workers (SHR-4). Here it stays until the program asks for the
+next message, and so uses the worker's credit: a program that hangs is handed out nothing more.
 """
 
+import logging
 from contextlib import suppress
 from typing import Self
 
@@ -23,6 +25,8 @@ from zaichik.client.work.verdict import (
     Verdict,
 )
 from zaichik_protocol import Outcome, Subscribe, Subscribed, Unsubscribe
+
+logger = logging.getLogger(__name__)
 
 # What waits is extended when a third of its time is over, so that a look that comes late, or is
 # sent again over another connection, is still in time.
@@ -97,19 +101,28 @@ class WorkSubscription:
             ConnectionLost: the connection is lost.
         """
         while not self.is_draining:
-            if self._inbox.waiting:
-                message = self._inbox.waiting.popleft()
-                self._open(message)
+            message = self._next_waiting()
+            if message is not None:
                 return message
             await self._inbox.wait()
         raise StopAsyncIteration
 
-    def _open(self, message: WorkMessage) -> None:
+    def _next_waiting(self) -> WorkMessage | None:
+        """Open the next message that waits here; returns None if none does."""
         settling = self._settling
-        settling.open(message)
-        # It has waited behind others.
-        if settling.has_lost_time(message, MISSED_PART):
-            settling.settle_soon([message], self._extension)
+        waiting = self._inbox.waiting
+        while waiting:
+            message = waiting.popleft()
+            if settling.is_over(message):
+                # It is with another worker. Late or not, this gives its credit back.
+                settling.settle_soon([message], RELEASED)
+                continue
+            settling.open(message)
+            # It has waited behind others.
+            if settling.has_lost_time(message, MISSED_PART):
+                settling.settle_soon([message], self._extension)
+            return message
+        return None
 
     def drain(self) -> None:
         """Take no more messages: loops end, and what waits here is released to other workers.
@@ -138,11 +151,13 @@ class WorkSubscription:
 
         It is extended if its program is within its time. While draining, it is released. That is
         done here, and not at once: if there is no other worker, the broker hands it out again.
+        A message that the program has had for too long is told in the log.
         """
+        settling = self._settling
+        self._log_overdue()
         if self.is_draining:
             self._release_waiting()
             return
-        settling = self._settling
         if not self._inbox.waiting or not settling.is_in_time:
             return
         late = [
@@ -153,7 +168,26 @@ class WorkSubscription:
         if late:
             settling.settle_soon(late, self._extension)
 
+    def _log_overdue(self) -> None:
+        for message in self._settling.unsettled:
+            if self._settling.is_over(message) and not message.is_logged:
+                message.is_logged = True
+                logger.warning(
+                    "%s: the message at offset %d has been open for longer than its time-out, so "
+                    "another worker gets it. Settle it, or extend its time.",
+                    self.topic,
+                    message.offset,
+                )
+
     # -- leaving ---------------------------------------------------------------------------------
+
+    async def answered(self) -> None:
+        """Wait until the broker has answered all that the program has settled.
+
+        Raises:
+            ConnectionLost: there will be no answer.
+        """
+        await self._settling.answered()
 
     async def leave(self, error: BaseException | None, cancellations: Cancellations) -> None:
         """Settle what the program still has, and end the subscription; do not wait for the broker.
