@@ -97,6 +97,7 @@ exit codes:
   74   serve: its disk has failed
   78   the folder of durable topics is of a newer zaichik
   130  ended with Ctrl-C, or in the same way by SIGTERM or SIGHUP
+  work ends with 127 if its command does not exist, 126 if it cannot be executed
   record and stats end with 3 if messages are missing, or something is not known
 """
 
