@@ -15,6 +15,8 @@ from dataclasses import dataclass
 WAITING = (
     "tests/apps/work/test_job.py",
     "tests/apps/work/test_pool.py",
+    "tests/apps/work/test_queue_state.py",
+    "tests/apps/work/test_topic.py",
     "tests/cli/test_signals.py",
     "tests/cli/test_status_line.py",
     "tests/client/blocking/",

@@ -141,6 +141,10 @@ async def test_what_is_left_and_what_an_idle_worker_waits_for(screen, line):
     assert line.text == "orders: 0 running, 0 done, 1,234 left; waiting for messages"
     screen.started(message())
     assert line.text == "orders: 1 running, 0 done, 1,234 left"
+    # The broker reports it a second later.
+    await screen.settled(message(), DONE, is_late=False)
+    screen.started(message(8))
+    assert line.text == "orders: 1 running, 1 done, 1,233 left"
     assert line.said == []
 
 

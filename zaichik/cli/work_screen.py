@@ -31,6 +31,11 @@ class Tally:
     released: int = 0
     late: int = 0
 
+    @property
+    def over(self) -> int:
+        """Messages that are done or dead: nothing is left to do for them."""
+        return self.done + self.dead
+
     def sentence(self) -> str:
         """Returns the counts in words, but those that are 0."""
         counts = {
@@ -66,6 +71,7 @@ class WorkScreen:
         self._max_deliveries = max_deliveries
         self._as_json = as_json
         self._queue: QueueState | None = None
+        self._over = 0  # messages, when that state was reported
         self._said = ""  # about the queue, lately
         self._phase = Phase.WORKING
         self._began = anyio.current_time()
@@ -168,6 +174,7 @@ class WorkScreen:
             holding: which message holds the log, as a sentence; "" if none does.
         """
         self._queue = queue
+        self._over = self.tally.over
         problem = holding
         if queue.is_serious:
             problem = f"{shown(self._topic)}: nothing is handed out; it waits for {queue.waits_for}"
@@ -181,7 +188,8 @@ class WorkScreen:
         told = [f"{self.running:,} running", self.tally.sentence()]
         queue = self._queue
         if queue is not None:
-            told.append(f"{queue.left:,} left")
+            left = queue.left - (self.tally.over - self._over)
+            told.append(f"{max(left, 0):,} left")
         line = f"{shown(self._topic)}: {', '.join(told)}"
         jobs = counted(self.running, "job")
         match self._phase:

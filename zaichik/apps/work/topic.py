@@ -12,22 +12,21 @@ from zaichik_protocol import FOREVER, Overflow
 ADVICE = "--durable --retention forever --overflow reject"
 
 
-async def prepare(client: Client, topic: str) -> list[str]:
+async def prepare(client: Client, topic: str) -> str:
     """Make the topic, unless it is there: lossless, kept for ever, durable if the broker can.
 
     Returns:
-        What the topic can lose, in sentences; none if it loses nothing, or if this user may not
-        know.
+        What is to be said of a topic that can lose jobs; "" if it loses none.
     """
     state = await client.topic(topic)
     if state is not None:
-        return list(losses(state["settings"]))
+        return _warning(topic, list(losses(state["settings"])))
     try:
         created = await _create(client, topic)
-    # Subscribing says what is wrong, or makes a topic as it comes.
+    # It is there, and this user may not see it; or subscribing will say what is wrong.
     except (Forbidden, TopicExists):
-        return []
-    return list(losses(created))
+        return f"{shown(topic)}: whether it can lose jobs is not for this user to see (describe)"
+    return _warning(topic, list(losses(created)))
 
 
 async def _create(client: Client, topic: str) -> dict[str, int]:
@@ -58,8 +57,9 @@ def losses(settings: dict[str, Any]) -> Iterator[str]:
         yield "a restart of the broker loses everything"
 
 
-def warning(topic: str, can_lose: list[str]) -> str:
-    """Returns what to say of a topic that can lose jobs."""
+def _warning(topic: str, can_lose: list[str]) -> str:
+    if not can_lose:
+        return ""
     return (
         f"{shown(topic)} can lose jobs: {'; '.join(can_lose)}. A topic that loses none: zaichik "
         f"create NAME {ADVICE}"

@@ -33,8 +33,8 @@ import anyio
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.apps.work import topic as topics
 from zaichik.apps.work.exporting import export
+from zaichik.apps.work.topic import prepare
 from zaichik.base.clock import SECOND_US
 from zaichik.base.counted import counted
 from zaichik.base.escapes import shown
@@ -162,9 +162,8 @@ class _Dead:
     async def export(self) -> None:
         """Copy them to another topic, or move them there."""
         into: str = self._arguments.export
-        can_lose = await topics.prepare(self._client, into)
-        if can_lose:
-            screen.remark(topics.warning(into, can_lose), "yellow")
+        if warning := await prepare(self._client, into):
+            screen.remark(warning, "yellow")
         forget = None
         if self._arguments.forget is not None:
             forget = self._forget

@@ -43,9 +43,9 @@ from math import inf
 
 from rich.console import Console
 
-from zaichik.apps.work import topic as topics
 from zaichik.apps.work.command import CannotRun, Command
 from zaichik.apps.work.pool import Pool
+from zaichik.apps.work.topic import prepare
 from zaichik.cli import connecting, names, quantities, screen, signals
 from zaichik.cli.arguments import Namespace, argument, within
 from zaichik.cli.failure import Failure
@@ -123,9 +123,8 @@ async def run(arguments: Namespace, console: Console) -> int:
             "yellow",
         )
     async with connecting.connected(arguments, "work") as client:
-        can_lose = await topics.prepare(client, arguments.topic)
-        if can_lose:
-            screen.remark(topics.warning(arguments.topic, can_lose), "yellow")
+        if warning := await prepare(client, arguments.topic):
+            screen.remark(warning, "yellow")
         async with status_line(sys.stdout, sys.stderr) as line:
             return await _work(client, command, arguments, line)
 
