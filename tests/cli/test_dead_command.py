@@ -185,7 +185,9 @@ class TestForgetting:
     def test_not_a_name_that_has_workers(self, start, kill, dead, zaichik, topic):
         """SHR-9."""
         zaichik("publish", topic, "x")
-        worker = start("work", topic, *NAME, "--", "sh", "-c", "echo started; sleep 1000")
+        worker = start(
+            "work", topic, *NAME, "--", "sh", "-c", "while echo started; do sleep 0.1; done"
+        )
         worker.stdout.readline()
         result = dead("--forget-name")
         assert (result.code, "NOT_EMPTY" in result.err) == (1, True)

@@ -20,7 +20,9 @@ KEPT = (
     "--max-bytes",
     "1MiB",
 )
-RUNNING = "echo started; while [ ! -e $1 ]; do sleep 0.01; done"
+# Jobs that wait end with their worker, which a test may kill.
+WAIT = "while [ ! -e $1 ] && kill -0 $PPID; do sleep 0.01; done"
+RUNNING = f"echo started; {WAIT}"
 
 
 @pytest.fixture
@@ -139,7 +141,7 @@ class TestAJob:
     def test_two_workers_share_the_messages(self, work, publish, tmp_path):
         """SHR-2."""
         publish("one", "two")
-        words = ("sh", "-c", "cat; echo; while [ ! -e $1 ]; do sleep 0.01; done", "sh")
+        words = ("sh", "-c", f"cat; echo; {WAIT}", "sh")
         both = [work(*words, str(tmp_path / "go")) for _ in range(2)]
         assert sorted(process.stdout.readline() for process in both) == ["one\n", "two\n"]
 
@@ -173,8 +175,8 @@ class TestTheEnd:
     ):
         """SHR-12: nothing was done, and nothing is counted."""
         publish("x")
-        script = "trap 'echo tidy; exit 0' TERM; echo started; sleep 1000 & wait"
-        process = work("sh", "-c", script)
+        script = f"trap 'echo tidy; exit 0' TERM; {RUNNING}"
+        process = work("sh", "-c", script, "sh", "never")
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
         process.stderr.readline()
@@ -188,7 +190,9 @@ class TestTheEnd:
 
     def test_the_third_signal_waits_for_nothing(self, work, publish):
         publish("x")
-        process = work("sh", "-c", "trap 'echo no' TERM; echo $$; while :; do sleep 0.01; done")
+        process = work(
+            "sh", "-c", "trap 'echo no' TERM; echo $$; while kill -0 $PPID; do sleep 0.01; done"
+        )
         leader = int(process.stdout.readline())
         process.send_signal(signal.SIGINT)
         for _ in range(2):
