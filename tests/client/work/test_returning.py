@@ -177,6 +177,9 @@ async def test_leaving_while_it_comes_back_settles_after_it_was_made_again():
         kinds = [type(frame) for frame in broker.received]
         assert kinds.index(Settle) < kinds.index(Unsubscribe)
         assert settled(broker) == [(4, (70,))]
+        await work.leave(None, ())
+        await answered(client)
+        assert len(broker.of(Unsubscribe)) == 1, "the second time, it has left"
 
 
 async def test_an_ended_worker_is_not_made_again():
