@@ -314,6 +314,7 @@ class TestTheTopic:
         monkeypatch.setenv("ZAICHIK_CONNECT", f"{ready['host']}:{ready['port']}")
         worker = start("work", "images", "--name", "n", "--until-empty", "--", "true")
         _, err = worker.communicate()
+        assert worker.returncode == 0
         settings = zaichik("describe", "images", "--json").json["topic"]["settings"]
         assert (settings["durable"], settings["overflow"]) == (1, 1)
         assert settings["retention_ttl_ms"] == 2**64 - 1
@@ -327,6 +328,37 @@ class TestTheTopic:
         assert process.returncode == 0
         assert f"{name} can lose jobs: a restart of the broker loses everything. " in line(err, 0)
         zaichik("delete", name)
+
+
+class TestARestartOfTheBroker:
+    def test_does_no_job_twice(self, start, zaichik, tmp_path, monkeypatch):
+        """SHR-4a: the worker comes back, and says which messages it has."""
+
+        def serve(port):
+            words = ("--json", "--log-level", "error", "--data", str(tmp_path / "data"))
+            process = start("serve", "--port", str(port), *words)
+            return process, json.loads(process.stdout.readline())["port"]
+
+        broker, port = serve(0)
+        monkeypatch.setenv("ZAICHIK_CONNECT", f"127.0.0.1:{port}")
+        words = ("work", "images", "--name", "n", "--jobs", "2", "--", "sh", "-c", RUNNING)
+        worker = start(*words, "sh", str(tmp_path / "go"))
+        while not zaichik("topics", "images", "--json").json:
+            assert worker.poll() is None
+        zaichik("publish", "images", "one", "two")
+        for _ in range(2):
+            assert worker.stdout.readline() == "started\n"
+        broker.terminate()
+        assert broker.wait() == 0
+        serve(port)
+        while "reconnected" not in worker.stderr.readline():
+            assert worker.poll() is None
+        (tmp_path / "go").touch()
+        while _shared(zaichik, "images")["done"] != 2:
+            assert worker.poll() is None
+        worker.send_signal(signal.SIGTERM)
+        out, err = worker.communicate()
+        assert (out, ": 2 done, " in err) == ("", True)
 
 
 class TestWrongUsage:
