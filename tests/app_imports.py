@@ -38,4 +38,5 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.running_broker": "every scene of the stage has a broker of its own",
         "zaichik.server.access.backoff": "failed logins are limited by the broker's token bucket",
     },
+    "work": {},
 }

@@ -13,6 +13,12 @@ from dataclasses import dataclass
 # differ in when a task that waits is resumed, and in how it is cancelled, so there each test runs
 # on both. What computes does not know its event loop.
 WAITING = (
+    "tests/apps/work/test_job.py",
+    "tests/apps/work/test_pool.py",
+    "tests/apps/work/test_queue_state.py",
+    "tests/apps/work/test_topic.py",
+    "tests/cli/test_signals.py",
+    "tests/cli/test_status_line.py",
     "tests/client/blocking/",
     "tests/client/patterns/test_follower.py",
     "tests/client/patterns/test_subscription.py",
@@ -24,6 +30,12 @@ WAITING = (
     "tests/client/test_resuming.py",
     "tests/client/test_subscription.py",
     "tests/client/test_transport.py",
+    "tests/client/work/test_at_a_broker.py",
+    "tests/client/work/test_inbox.py",
+    "tests/client/work/test_message.py",
+    "tests/client/work/test_returning.py",
+    "tests/client/work/test_settling.py",
+    "tests/client/work/test_subscription.py",
     "tests/net/test_background.py",
     "tests/net/test_listener.py",
     "tests/net/test_repeating.py",

@@ -31,6 +31,10 @@ SAYS = {
     "slow_reader.py": ["offsets 10 to 899 are gone", "received 110 + lagged 890 = published 1000"],
     "patterns.py": ["fr is gone, and was read up to offset 1", "countries: ['de', 'fr']"],
     "table.py": ["offset 4: b'pear' was deleted", "now: {b'plum': b'20', b'apple': b'35'}"],
+    "workers.py": [
+        "offset 2, delivery 2: there is no image",
+        "all but offset 2 are smaller now; it is dead",
+    ],
     "flights.py": ["2,699 published = "],
 }
 ARGUMENTS = {"flights.py": ["--days", "3"]}

@@ -69,6 +69,9 @@ from zaichik.client.messages import (
 from zaichik.client.patterns.subscription import PatternSubscription
 from zaichik.client.producer import Producer
 from zaichik.client.subscription import Subscription
+from zaichik.client.work.dead import DeadMessage
+from zaichik.client.work.message import WorkMessage
+from zaichik.client.work.subscription import WorkSubscription
 from zaichik.net.tls_settings import ClientTls, client_tls
 from zaichik_protocol import DEFAULT_PORT
 
@@ -110,6 +113,7 @@ __all__ = [
     "ConnectionLost",
     "Credentials",
     "Damaged",
+    "DeadMessage",
     "DeletionsMissed",
     "Endpoint",
     "EpochChanged",
@@ -164,6 +168,8 @@ __all__ = [
     "UnexpectedReply",
     "Unsupported",
     "UnsupportedVersion",
+    "WorkMessage",
+    "WorkSubscription",
     "ZaichikError",
     "client_tls",
     "connect",

@@ -3,6 +3,22 @@
 See `zaichik.client.blocking`.
 """
 
-from zaichik.client.blocking import Client, PatternSubscription, Producer, Subscription, connect
+from zaichik.client.blocking import (
+    Client,
+    PatternSubscription,
+    Producer,
+    Subscription,
+    WorkMessage,
+    WorkSubscription,
+    connect,
+)
 
-__all__ = ["Client", "PatternSubscription", "Producer", "Subscription", "connect"]
+__all__ = [
+    "Client",
+    "PatternSubscription",
+    "Producer",
+    "Subscription",
+    "WorkMessage",
+    "WorkSubscription",
+    "connect",
+]

@@ -102,3 +102,51 @@ def test_of_watch(zaichik, typed):
     typed("zaichik publish orders x")
     for line in examples(zaichik, "watch"):
         assert "orders" in typed(line)
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """Stand-ins for what the examples run, in the folder where they are typed."""
+    for name in ("convert", "sendmail", "bill", "resize"):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\nread payload; echo {name} $payload\n")
+        program.chmod(0o700)
+
+
+@pytest.mark.usefixtures("programs")
+def test_of_work(zaichik, typed, tmp_path):
+    (tmp_path / "images.txt").write_text("cat\ndog\n")
+    (tmp_path / "mails.txt").write_text("dear\n")
+    found = []
+    for line in examples(zaichik, "work"):
+        if " work " not in line:
+            found.append(typed(line))
+            continue
+        topic = line.split()[2]
+        typed(f"zaichik publish {topic} job --key alice")
+        if "--until-empty" not in line:
+            line = line.replace(" -- ", " --until-empty -- ")
+        found.append(typed(f"PATH=.:$PATH {line}"))
+    assert found == [
+        "convert job\n", "", "sendmail job\n", "bill job\n",
+        "resize cat\nresize dog\nresize job\nfinished\n", "",
+    ]  # fmt: skip
+
+
+def test_of_dead(zaichik, typed):
+    topic = "zaichik create images --retention forever --overflow reject"
+    numbers = " ".join(map(str, range(19)))
+    kill = "zaichik work images --name thumbs --until-empty -- sh -c 'exit 65' || true"
+    typed(topic)
+    typed(f"zaichik publish images {numbers}")
+    typed(kill)
+    for line in examples(zaichik, "dead"):
+        # One that was revived, or moved away, dies again.
+        if "--forget 17 18" in line or "--export" in line:
+            typed(kill)
+        if "--follow" in line:
+            line = line.replace(" --follow", "")
+        if "--json" in line:
+            typed(kill)
+            line = line.partition(" | ")[0]
+        typed(line)

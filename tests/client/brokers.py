@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
@@ -10,6 +11,8 @@ import zaichik
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import (
     NEED_DATA,
+    OWNER,
+    SHARED,
     TABLES,
     Batch,
     Close,
@@ -24,6 +27,8 @@ from zaichik_protocol import (
     Pong,
     Publish,
     Published,
+    Settle,
+    Settled,
     Start,
     Subscribe,
     Subscribed,
@@ -59,12 +64,15 @@ async def real_client(**settings) -> AsyncIterator[zaichik.Client]:
         yield client
 
 
-# An answer to Hello: of a broker that has tables.
-TABLES_GRANTED = {
-    Hello: lambda frame: Welcome(
-        frame.id, 1, frame.features & TABLES, 7, 2**21, 8192, 2**20, 10**6, 0, "fake"
+def granting(features: int) -> Callable[[Hello], Welcome]:
+    """An answer to Hello: of a broker that has these."""
+    return lambda frame: Welcome(
+        frame.id, 1, frame.features & features, 7, 2**21, 8192, 2**20, 10**6, 0, "fake"
     )
-}
+
+
+TABLES_GRANTED = {Hello: granting(TABLES)}
+SHARED_GRANTED = {Hello: granting(SHARED | OWNER)}
 
 
 class FakeBroker:
@@ -85,6 +93,7 @@ class FakeBroker:
             Ping: lambda frame: Pong(frame.id, frame.value),
             Publish: lambda frame: Published(frame.id, 0, frame.batch.count, 0, 0),
             Subscribe: subscribed,
+            Settle: lambda frame: Settled(frame.id),
             Commit: lambda frame: Committed(frame.id, frame.next) if frame.id else None,
             Unsubscribe: lambda frame: Unsubscribed(frame.id) if frame.id else None,
             Close: lambda frame: Closed(frame.id),
@@ -109,6 +118,10 @@ class FakeBroker:
     async def messages(self, base: int, *payloads: bytes, subscription: int = 1) -> None:
         """Deliver a frame of messages; the first subscription has the id 1."""
         await self.send(messages(base, *payloads, subscription=subscription))
+
+    async def hand_out(self, ticket: int, *payloads: bytes, base: int = 0, **said) -> None:
+        """Hand out messages of a shared name."""
+        await self.send(handed_out(ticket, *payloads, base=base, **said))
 
     async def hang_up(self) -> None:
         """Send no more; a client that comes back finds it as before."""
@@ -165,6 +178,24 @@ def messages(base: int, *payloads: bytes, subscription: int = 1) -> Messages:
     """A frame of messages without keys."""
     return Messages(
         id=subscription, base=base, accepted_us=START_US, batch=Batch.of((b"", p) for p in payloads)
+    )
+
+
+def handed_out(
+    ticket: int,
+    *payloads: bytes,
+    base: int = 0,
+    number: int = 1,
+    again: bool = False,
+    subscription: int = 1,
+) -> Messages:
+    """A frame of messages of a shared name."""
+    return replace(
+        messages(base, *payloads, subscription=subscription),
+        ticket=ticket,
+        number=number,
+        redelivered=again,
+        tickets=True,
     )
 
 

@@ -589,7 +589,7 @@ async def test_a_refused_subscription_leaves_nothing_behind(caplog):
                 pass
         await client.ping()
         assert broker.of(Unsubscribe) == []
-        assert client._connection._inboxes == {}
+        assert client._connection._receivers == {}
     assert caplog.records == []
 
 

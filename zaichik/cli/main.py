@@ -30,6 +30,8 @@ COMMANDS = {
     "serve": "run a broker",
     "publish": "send messages, from arguments, a file or standard input",
     "subscribe": "print a topic's messages as they come",
+    "work": "run a command for each message, so many at a time",
+    "dead": "show what has failed too often, and revive or forget it",
     "create": "create a topic with settings of its own",
     "delete": "delete a topic with its messages",
     "watch": "see topics and their readers live, as a picture",
@@ -95,6 +97,7 @@ exit codes:
   74   serve: its disk has failed
   78   the folder of durable topics is of a newer zaichik
   130  ended with Ctrl-C, or in the same way by SIGTERM or SIGHUP
+  work ends with 127 if its command does not exist, 126 if it cannot be executed
   record and stats end with 3 if messages are missing, or something is not known
 """
 

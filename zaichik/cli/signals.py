@@ -82,3 +82,35 @@ async def stopping(
             yield background.group
     if cause == signal.SIGINT:
         raise KeyboardInterrupt
+
+
+@asynccontextmanager
+async def in_steps(*steps: Callable[[], None]) -> AsyncIterator[Callable[[], bool]]:
+    """Has each SIGINT and SIGTERM take the next step in ending what the block does.
+
+    SIGHUP takes only the first: a terminal that is closed sends it twice. A signal that was ignored
+    stays ignored.
+
+    Args:
+        steps: from the one that asks to end, to the one that does not wait.
+
+    Returns:
+        A function that says whether a signal came.
+    """
+    left = list(steps)
+
+    async def watch() -> None:
+        async for received in signals:
+            interrupts.remember()
+            if left and (received != signal.SIGHUP or len(left) == len(steps)):
+                left.pop(0)()
+
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    with anyio.open_signal_receiver(*numbers) as signals:
+        async with BackgroundTasks() as background:
+            background.group.start_soon(watch)
+            yield lambda: len(left) < len(steps)

@@ -84,7 +84,11 @@ class Whole(io.FileIO):
         size = len(rest)
         try:
             while rest and not self._is_over:
-                rest = rest[self._write_some(rest) :]
+                written = self.write_some(rest)
+                if written is None:
+                    self._wait()
+                else:
+                    rest = rest[written:]
         except OSError:
             self._is_over = self._error_is_final
             raise
@@ -101,36 +105,38 @@ class Whole(io.FileIO):
             self._terminal = None
         super().close()
 
-    def _write_some(self, data: memoryview) -> int:
-        """Returns how many bytes were written; a signal may come between them and the others."""
+    def write_some(self, data: memoryview) -> int | None:
+        """Returns how many bytes were written, without waiting; None: there is no room.
+
+        Raises:
+            OSError: they cannot be written.
+        """
         if self._is_socket:
-            written = _sent(self.fileno(), data)
-        elif self._terminal is not None:
-            written = _written(self._terminal, data)
-        else:
-            if self._is_pipe or self._is_terminal:
-                # As many bytes as these never wait once a pipe has room; a terminal rarely does.
-                self._wait()
-                data = data[: select.PIPE_BUF]
-            # None: there is no room, and the descriptor is non-blocking.
-            written = super().write(data)
-        if written is None:
-            self._wait()
-            return 0
-        return written
+            return _sent(self.fileno(), data)
+        if self._terminal is not None:
+            return _written(self._terminal, data)
+        if self._is_pipe or self._is_terminal:
+            if not self._has_room(0):
+                return None
+            # As many bytes as these never wait once a pipe has room; a terminal rarely does.
+            data = data[: select.PIPE_BUF]
+        # None: the descriptor is non-blocking.
+        return super().write(data)
 
     def _wait(self) -> None:
         """Wait until there is room, or the reader is gone."""
-        room = select.poll()
-        room.register(self, select.POLLOUT)
-        if room.poll(0):
-            return
         # Ctrl-C may have come before this wait, and a summary may be written after it.
-        if interrupts.came() and room.poll(LAST_WORDS_MS):
+        if interrupts.came() and self._has_room(LAST_WORDS_MS):
             return
         with interrupts.at_once():
-            while not room.poll(TICK_MS):
+            while not self._has_room(TICK_MS):
                 pass
+
+    def _has_room(self, milliseconds: int) -> bool:
+        """Whether there is room, or the reader is gone, after so long at the latest."""
+        room = select.poll()
+        room.register(self, select.POLLOUT)
+        return bool(room.poll(milliseconds))
 
 
 def _sent(descriptor: int, data: memoryview) -> int | None:
@@ -166,6 +172,15 @@ def write_all() -> None:
     """Have standard output and error take all of what is written."""
     sys.stdout = _whole(sys.stdout, STDOUT)
     sys.stderr = _whole(sys.stderr, STDERR)
+
+
+def whole_of(stream: TextIO) -> Whole | None:
+    """Returns what a standard stream writes to; None if that is not ours, as in a test."""
+    buffer = getattr(stream, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)
+    if isinstance(raw, Whole):
+        return raw
+    return None
 
 
 def _whole(stream: TextIO, descriptor: int) -> TextIO:

@@ -4,17 +4,20 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal, overload
 
 import anyio
+from anyio.abc import TaskGroup
 
 from zaichik.base.clock import MILLISECOND_US
 from zaichik.client.connection import CLOSE_SECONDS, BrokerConnection
 from zaichik.client.dialer import Dialer
 from zaichik.client.endpoint import Endpoint, at
 from zaichik.client.epochs import Epochs, LostTopic
+from zaichik.client.inbox import Inbox
 from zaichik.client.messages import (
     BatchResult,
     Duration,
@@ -44,7 +47,19 @@ from zaichik.client.producer import Producer
 from zaichik.client.publishing import Publishing
 from zaichik.client.questions import Questions
 from zaichik.client.subscription import Subscription
-from zaichik.net.background import DetachedTasks
+from zaichik.client.work.dead import SharedNames
+from zaichik.client.work.inbox import WorkInbox
+from zaichik.client.work.settling import Settling
+from zaichik.client.work.subscription import WorkSubscription
+from zaichik.client.work.terms import DEFAULT_CREDIT as WORK_CREDIT
+from zaichik.client.work.terms import (
+    DEFAULT_MAX_DELIVERIES,
+    DEFAULT_TIMEOUT,
+    WorkTerms,
+    check_known,
+    seconds_of,
+)
+from zaichik.net.background import DetachedTasks, every
 from zaichik.net.tls_settings import ClientTls
 from zaichik_protocol import (
     DEFAULT_PORT,
@@ -143,7 +158,7 @@ async def connect(
         another = partial(
             open_further_connection, dialer, name, timeout, reconnect, silence_timeout
         )
-        client = Client(connection, publishing, epochs, another)
+        client = Client(connection, publishing, epochs, tasks.group, another)
         tasks.group.start_soon(client.commit_regularly)
         try:
             yield client
@@ -151,7 +166,7 @@ async def connect(
             publishing.close()
 
 
-class Client(Questions):
+class Client(Questions, SharedNames):
     """A connection to a broker; `connect` makes one. Many tasks may call its methods at once.
 
     Besides the errors it names, each method raises `ConnectionLost` once the connection is lost for
@@ -163,11 +178,14 @@ class Client(Questions):
         connection: BrokerConnection,
         publishing: Publishing,
         epochs: Epochs,
+        tasks: TaskGroup,
         another: Callable[[], AbstractAsyncContextManager[BrokerConnection]],
     ) -> None:
         super().__init__(connection)
         self._publishing = publishing
         self._epochs = epochs
+        # Its background.
+        self._tasks = tasks
         # Opens one more connection, for as long as its block lasts.
         self._another = another
         self._subscriptions: set[Subscription[Any] | PatternSubscription[Any]] = set()
@@ -469,10 +487,11 @@ class Client(Questions):
         start: StartAt = ...,
         until: int | None = ...,
         epoch: int | None = ...,
-        credit: int = ...,
+        credit: int | None = ...,
         credit_bytes: int = ...,
         name: str = ...,
         events: Literal[False] = ...,
+        shared: Literal[False] = ...,
     ) -> AbstractAsyncContextManager[Subscription[Message]]: ...
 
     @overload
@@ -483,50 +502,91 @@ class Client(Questions):
         start: StartAt = ...,
         until: int | None = ...,
         epoch: int | None = ...,
-        credit: int = ...,
+        credit: int | None = ...,
         credit_bytes: int = ...,
         name: str = ...,
         events: bool,
+        shared: Literal[False] = ...,
     ) -> AbstractAsyncContextManager[Subscription[Message | Missed]]: ...
 
-    @asynccontextmanager
-    async def subscribe(
+    @overload
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        name: str,
+        shared: Literal[True],
+        timeout: Duration = ...,
+        max_deliveries: int = ...,
+        by_key: bool = ...,
+        start: StartAt = ...,
+        epoch: int | None = ...,
+        credit: int | None = ...,
+        credit_bytes: int = ...,
+    ) -> AbstractAsyncContextManager[WorkSubscription]: ...
+
+    def subscribe(
         self,
         topic: str,
         *,
         start: StartAt = "earliest",
         until: int | None = None,
         epoch: int | None = None,
-        credit: int = DEFAULT_CREDIT,
+        credit: int | None = None,
         credit_bytes: int = DEFAULT_CREDIT_BYTES,
         name: str = "",
         events: bool = False,
-    ) -> AsyncIterator[Subscription[Any]]:
+        shared: bool = False,
+        timeout: Duration = DEFAULT_TIMEOUT,
+        max_deliveries: int = DEFAULT_MAX_DELIVERIES,
+        by_key: bool = False,
+    ) -> AbstractAsyncContextManager[Any]:
         """Returns a subscription that lasts as long as the block. Iterate over it to get messages.
+
+        With `shared=True` the name is a work queue: each message goes to one of its workers, and is
+        settled by itself. Then this returns a `WorkSubscription` of `WorkMessage`s (SHR).
 
         Args:
             topic: the topic to read; created if it does not exist.
             start: "earliest" (what retention has kept), "latest" (only what is new), an offset, or
                 a datetime: messages accepted since then (RET-4).
-            until: stop before this offset; None: never.
+            until: stop before this offset; None: never. Not for a shared name.
             epoch: fail with `EpochChanged` unless the topic still has this epoch (TOP-5).
-            credit: the most messages in flight, including those that wait here.
+            credit: the most messages in flight, including those that wait here. None: 1000; for a
+                shared name 1, so that nothing waits here behind a long job (SHR-4c).
             credit_bytes: the most bytes of keys and payloads in flight.
             name: the name under which the broker keeps the position for a while after this
                 subscription ends, so that the next one of that name resumes there; `start` only
                 applies to a name the broker does not know (CMT-3). "": anonymous; no position is
                 kept.
             events: whether to yield `Lagged` and `DeletionsMissed` among the messages. Both are
-                logged in any case, and lag is counted.
+                logged in any case, and lag is counted. Not for a shared name.
+            shared: whether the name is shared with other workers (SHR-1). It is forgotten by
+                `forget_name` alone.
+            timeout: of a shared name: how long this program may take for a message before it goes
+                to another worker (SHR-4): at most 24 hours; 0 or "forever": as long as it likes.
+            max_deliveries: of a shared name: a message that has failed so often is dead (SHR-5); 0:
+                never. The workers of a name must agree in it.
+            by_key: of a shared name: whether messages of a key are handed out one at a time, in
+                their order (SHR-8). The workers must agree in it, too.
 
         Raises:
-            OffsetAhead, EpochChanged, NoSuchTopic, TooManySubscriptions, InvalidField.
+            OffsetAhead, EpochChanged, NoSuchTopic, TooManySubscriptions: by the broker, when the
+                block begins.
+            InvalidField: a value is out of range; or the name is shared and this is not, or the
+                other way round; or its workers have agreed in something else.
+            Unsupported: the broker has no shared names.
+            ValueError: the start is none; or an argument is for shared names alone, or not for
+                them, or out of range.
         """
         where, value = start_at(start)
         if until is None:
             until = FOREVER
+        if credit is None:
+            credit = WORK_CREDIT if shared else DEFAULT_CREDIT
+        # Its number is drawn when the block begins, for numbers must rise.
         request = Subscribe(
-            id=self._connection.next_subscription_id(),
+            id=0,
             topic=topic,
             name=name,
             start=where,
@@ -536,8 +596,18 @@ class Client(Questions):
             credit=credit,
             credit_bytes=credit_bytes,
         )
+        terms = WorkTerms(timeout, max_deliveries, by_key)
+        if shared:
+            return self._work(terms.applied(request, events=events))
+        terms.check_unused()
+        return self._read(request, events=events)
+
+    @asynccontextmanager
+    async def _read(self, request: Subscribe, *, events: bool) -> AsyncIterator[Subscription[Any]]:
+        """Returns a subscription that reads a topic in order."""
         connection = self._connection
-        with connection.inbox(request) as inbox:
+        request = replace(request, id=connection.next_subscription_id())
+        with connection.receiving(Inbox(request)) as inbox:
             reply = await connection.subscribe(request)
             subscription = Subscription[Any](
                 connection, request, reply, inbox, self._commit_soon, events=events
@@ -550,6 +620,30 @@ class Client(Questions):
                 subscription.commit_settled()
                 if inbox.is_live:
                     connection.send_soon(Unsubscribe(0, inbox.id))
+
+    @asynccontextmanager
+    async def _work(self, request: Subscribe) -> AsyncIterator[WorkSubscription]:
+        """Returns a worker of a shared name."""
+        connection = self._connection
+        check_known(connection.welcome.features)
+        request = replace(request, id=connection.next_subscription_id())
+        timeout = seconds_of(request)
+        settling = Settling(connection, request.id, timeout)
+        with connection.receiving(WorkInbox(request, settling)) as inbox:
+            reply = await connection.subscribe(request)
+            work = WorkSubscription(connection, request, reply, inbox, settling, timeout)
+            looking = anyio.CancelScope()
+            self._tasks.start_soon(_look_regularly, work, looking)
+            try:
+                yield work
+                await work.answered()
+            except BaseException as error:
+                await work.leave(error, (anyio.get_cancelled_exc_class(),))
+                raise
+            else:
+                await work.leave(None, ())
+            finally:
+                looking.cancel()
 
     @overload
     def subscribe_pattern(
@@ -644,6 +738,12 @@ class Client(Questions):
             self._waits = anyio.Event()
             for subscription in self._subscriptions:
                 subscription.commit_settled()
+
+
+async def _look_regularly(work: WorkSubscription, looking: anyio.CancelScope) -> None:
+    """Look after what waits in a worker's inbox, until that is cancelled."""
+    with looking:
+        await every(work.look_seconds, work.look)
 
 
 def _pairs(named: dict[Setting, int | None]) -> tuple[tuple[int, int], ...]:

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeVar
 
 import anyio
 
@@ -26,15 +27,20 @@ from zaichik.client.errors import BrokerError, ConnectionLost, ZaichikError, nam
 from zaichik.client.forking import ADVICE
 from zaichik.client.inbox import Inbox
 from zaichik.client.outcome import Lost, OnReply, Outcome, Reply, expected, unexpected
+from zaichik.client.receiver import Receiver
 from zaichik.client.transport import Transport
 from zaichik.net.stream import Stream
 from zaichik_protocol import (
     DURABLE,
     HEARTBEAT,
     OWNER,
+    SHARED,
     TABLES,
     Close,
     Closed,
+    Dead,
+    DeadAction,
+    DeadPage,
     Delete,
     Deleted,
     DeletionsMissed,
@@ -51,6 +57,8 @@ from zaichik_protocol import (
     ProtocolError,
     Publish,
     Published,
+    Settle,
+    Settled,
     Subscribe,
     Subscribed,
     SubscriptionEnded,
@@ -67,6 +75,8 @@ CLOSE_SECONDS = 1.0  # how long an orderly close may take before the socket is j
 
 # A request that concerns one socket only and is not sent again; and the callback for its reply.
 OneTimeRequest = tuple[Frame, Callable[[Frame], None]]
+
+AnyReceiver = TypeVar("AnyReceiver", bound=Receiver)
 
 
 class BrokerConnection:
@@ -118,7 +128,7 @@ class BrokerConnection:
         self._abandoned: set[int] = set()
         # Whether the broker was restarted since requests were last sent.
         self._is_new = False
-        self._inboxes: dict[int, Inbox] = {}
+        self._receivers: dict[int, Receiver] = {}
         # The id of the last Hello.
         self._hello = 0
         # The name of the code with which the broker announced the end of the last socket.
@@ -299,49 +309,49 @@ class BrokerConnection:
             self._abandoned.add(number)
 
     @contextmanager
-    def inbox(self, request: Subscribe) -> Iterator[Inbox]:
-        """Returns the inbox for the events of a subscription, as long as the block lasts."""
-        inbox = self._inboxes[request.id] = Inbox(request)
+    def receiving(self, receiver: AnyReceiver) -> Iterator[AnyReceiver]:
+        """Returns the receiver, which gets the events of its subscription while the block lasts."""
+        self._receivers[receiver.id] = receiver
         try:
-            yield inbox
+            yield receiver
         finally:
-            del self._inboxes[inbox.id]
+            del self._receivers[receiver.id]
             ended = "the subscription has ended, with its `async with` block"
-            inbox.close(partial(RuntimeError, ended))
+            receiver.close(partial(RuntimeError, ended))
             # It is there while the subscription is being made again.
-            self._abandon(inbox.id)
+            self._abandon(receiver.id)
 
     async def subscribe(self, request: Subscribe) -> Subscribed:
-        """Make a subscription that has an inbox; returns the reply.
+        """Make a subscription that has a receiver; returns the reply.
 
         Raises:
             BrokerError: the broker refused it.
             ConnectionLost: there was no reply.
         """
-        inbox = self._inboxes[request.id]
+        receiver = self._receivers[request.id]
         try:
-            return await self.request(self._owned(request), Subscribed, inbox.answer)
+            return await self.request(self._owned(request), Subscribed, receiver.answer)
         except anyio.get_cancelled_exc_class():
             # The broker may have made it all the same.
             self.send_soon(Unsubscribe(0, request.id))
-            inbox.is_live = False
+            receiver.is_live = False
             raise
 
     def subscribe_nowait(self, request: Subscribe, on_reply: OnReply) -> None:
-        """Make a subscription that has an inbox; `on_reply` is called once, with the outcome.
+        """Make a subscription that has a receiver; `on_reply` is called once, with the outcome.
 
         Raises:
             ConnectionLost: the connection is lost, and the request was not sent.
         """
         if self._lost is not None:
             raise self._lost()
-        inbox = self._inboxes[request.id]
+        receiver = self._receivers[request.id]
         owned = self._owned(request)
         if self._is_held:
             # It is not held: see `request`.
             self._ahead.add(request.id)
         self._transport.send_soon(owned)
-        self._pending[request.id] = owned, partial(_answered, inbox, on_reply)
+        self._pending[request.id] = owned, partial(_answered, receiver, on_reply)
 
     async def start_over(self, inbox: Inbox, request: Subscribe) -> Subscribed:
         """Make another subscription for an inbox whose first one has ended; returns the reply.
@@ -350,9 +360,9 @@ class BrokerConnection:
             BrokerError, ConnectionLost: see `subscribe`.
         """
         # What is still on its way has the old number.
-        del self._inboxes[inbox.id]
+        del self._receivers[inbox.id]
         inbox.start_over(request)
-        self._inboxes[request.id] = inbox
+        self._receivers[request.id] = inbox
         return await self.subscribe(request)
 
     # -- receiving -------------------------------------------------------------------------------
@@ -365,9 +375,9 @@ class BrokerConnection:
         """
         match frame:
             case Messages() | Lagged() | DeletionsMissed() | SubscriptionEnded():
-                inbox = self._inboxes.get(frame.id)
-                if inbox is not None:
-                    inbox.put(frame)
+                receiver = self._receivers.get(frame.id)
+                if receiver is not None:
+                    receiver.put(frame)
                 elif not 0 < frame.id <= self._last_subscription:
                     # One that this client has left may still have events: those that were sent
                     # before an Unsubscribe arrived.
@@ -419,9 +429,12 @@ class BrokerConnection:
                 if frame.stored + frame.compacted != count and not frame.duplicate:
                     raise _wrong(frame, f"is about another number of messages than {count}")
             case Subscribed():
-                inbox = self._inboxes.get(number)
-                if inbox is not None and isinstance(request, Subscribe):
-                    inbox.check(frame)
+                receiver = self._receivers.get(number)
+                if receiver is not None and isinstance(request, Subscribe):
+                    receiver.check(frame)
+            case Settled() if isinstance(request, Settle):
+                if not set(frame.late).issubset(request.tickets):
+                    raise _wrong(frame, "calls tickets late that were not settled")
             case Welcome() if isinstance(request, Hello):
                 if not request.version_min <= frame.version <= request.version_max:
                     raise _wrong(frame, f"is of version {frame.version}, which was not offered")
@@ -472,10 +485,10 @@ class BrokerConnection:
 
     def _resubscribe(self) -> set[int]:
         """Make the subscriptions again; returns the ids of their requests."""
-        for number, inbox in self._inboxes.items():
-            request = inbox.again()
+        for number, receiver in self._receivers.items():
+            request = receiver.again()
             if request is not None:
-                self._pending[number] = request, inbox.answer
+                self._pending[number] = request, receiver.answer
         subscribing: dict[int, Subscribe] = {}
         for number, (pending, _) in self._pending.items():
             if isinstance(pending, Subscribe):
@@ -498,9 +511,7 @@ class BrokerConnection:
             if request is None:
                 self._pending.pop(old.id)
                 continue
-            if isinstance(request, Delete):
-                on_reply = _or_deleted(on_reply)
-            self._pending[request.id] = request, on_reply
+            self._pending[request.id] = request, _answered_again(request, on_reply)
             self._transport.send_soon(request)
 
     def _owned(self, request: Subscribe) -> Subscribe:
@@ -508,7 +519,7 @@ class BrokerConnection:
 
         An anonymous one is returned as it is.
         """
-        return self._inboxes[request.id].owned(request, self.welcome.features)
+        return self._receivers[request.id].owned(request, self.welcome.features)
 
     # -- the transport and its end ---------------------------------------------------------------
 
@@ -524,7 +535,7 @@ class BrokerConnection:
         return hello
 
     def _next_hello(self) -> Hello:
-        features = HEARTBEAT | OWNER | DURABLE | TABLES
+        features = HEARTBEAT | OWNER | DURABLE | TABLES | SHARED
         known = self._dialer.endpoint.credentials
         # Without a secret, we are nobody in particular, or the user that our certificate names.
         if known is None or not known.secret:
@@ -552,8 +563,8 @@ class BrokerConnection:
         for number in self._one_time:
             del self._pending[number]
         self._one_time.clear()
-        for inbox in self._inboxes.values():
-            inbox.interrupted()
+        for receiver in self._receivers.values():
+            receiver.interrupted()
         lost = self._loss(reason)
         unsafe: list[int] = []
         for number, (request, _) in self._pending.items():
@@ -576,8 +587,8 @@ class BrokerConnection:
             on_reply(lost)
         self.on_lost(lost)
         self._transport.run_scheduled()
-        for inbox in self._inboxes.values():
-            inbox.close(lost)
+        for receiver in self._receivers.values():
+            receiver.close(lost)
 
     def inherited(self) -> None:
         """See `forking`.
@@ -587,9 +598,9 @@ class BrokerConnection:
         lost = partial(RuntimeError, ADVICE)
         self._lost = lost
         self._transport.is_open = False
-        for inbox in self._inboxes.values():
-            inbox.events.clear()
-            inbox.lost = lost
+        for receiver in self._receivers.values():
+            receiver.drop()
+            receiver.lost = lost
 
     def _loss(self, reason: str) -> Lost:
         text = f"the connection to {self._peer} was lost: {reason}"
@@ -642,23 +653,32 @@ class BrokerConnection:
                 logger.debug("%s went away before saying goodbye", self._peer)
 
 
-def _answered(inbox: Inbox, on_reply: OnReply, outcome: Frame | Lost) -> None:
-    inbox.answer(outcome)
+def _answered(receiver: Receiver, on_reply: OnReply, outcome: Frame | Lost) -> None:
+    receiver.answer(outcome)
     on_reply(outcome)
 
 
-def _or_deleted(on_reply: OnReply) -> OnReply:
-    """Returns a callback for a Delete that is sent again.
+def _answered_again(request: Frame, on_reply: OnReply) -> OnReply:
+    """Returns a callback for a request that is sent again.
 
-    If the topic is gone, the first attempt may have done it.
+    If what it was to remove is gone, the first attempt may have done it.
     """
-    return partial(_replied_to_delete, on_reply)
+    match request:
+        case Delete():
+            gone = (ErrorCode.NO_SUCH_TOPIC, ErrorCode.EPOCH_CHANGED)
+            return partial(_removed, on_reply, gone, Deleted(request.id))
+        case Dead(action=DeadAction.FORGET_NAME):
+            gone = (ErrorCode.NO_SUCH_TOPIC, ErrorCode.NO_SUCH_NAME)
+            return partial(_removed, on_reply, gone, DeadPage(request.id, 0, 1, 0))
+        case _:
+            return on_reply
 
 
-def _replied_to_delete(on_reply: OnReply, outcome: Frame | Lost) -> None:
-    gone = (ErrorCode.NO_SUCH_TOPIC, ErrorCode.EPOCH_CHANGED)
+def _removed(
+    on_reply: OnReply, gone: tuple[ErrorCode, ErrorCode], success: Frame, outcome: Frame | Lost
+) -> None:
     if isinstance(outcome, Error) and outcome.code in gone:
-        outcome = Deleted(outcome.id)
+        outcome = success
     on_reply(outcome)
 
 

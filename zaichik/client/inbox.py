@@ -15,45 +15,27 @@ which has holes. A broker, or a proxy before it, that sends anything else breaks
 the connection ends: a wrong count in silence would be worse.
 """
 
-import secrets
 from collections import deque
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
-from zaichik.client.errors import (
-    BrokerError,
-    SubscriptionLost,
-    TakenOver,
-    TopicShrunk,
-    name_of,
-)
-from zaichik.client.outcome import Lost
-from zaichik.net.wakeup import Wakeup
+from zaichik.client.errors import TopicShrunk
+from zaichik.client.receiver import NOT_NOW, Event, Receiver
 from zaichik_protocol import (
-    OWNER,
     DeletionsMissed,
     EndCode,
-    Error,
-    ErrorCode,
-    Frame,
     Lagged,
     Messages,
-    ProtocolError,
     Start,
     Subscribe,
     Subscribed,
     SubscriptionEnded,
 )
 
-Event = Messages | Lagged | DeletionsMissed | SubscriptionEnded
-
 # In the place of the next offset: no event may come.
 NOTHING = -1
-_NOT_NOW = "has events before it was made, or after its end"
 
 
-class Inbox:
+class Inbox(Receiver):
     """The events of one subscription that were not read yet, in order.
 
     Args:
@@ -64,22 +46,14 @@ class Inbox:
         taken: all offsets below were taken from here, and are never given out again.
         delivered: all offsets below were delivered by this connection; commits may go no further.
         committed: all offsets below are known to be settled.
-        times: how often the subscription was made: once, and once more after each loss.
-        is_live: whether the broker has it, or will once there is a connection again.
-        lost: makes the error that says why no more will come.
-        on_news: called when an event has come, or no more will come; it must not fail. None: the
-            tasks that wait are woken, and that is all.
     """
 
     def __init__(self, request: Subscribe) -> None:
+        super().__init__(request)
         self.events: deque[Event] = deque()
         self.taken = 0
         self.delivered = 0
         self.committed = 0
-        self.times = 0
-        self.is_live = True
-        self.lost: Lost | None = None
-        self.on_news: Callable[[], None] | None = None
         # Where the next event begins: `delivered`, or NOTHING before the broker has made the
         # subscription on this socket, and after its end.
         self._next = NOTHING
@@ -91,28 +65,9 @@ class Inbox:
         self._is_shrunk = False
         # The topic's next offset, as the broker told it last.
         self._live = 0
-        self._request = request
-        # The request that was sent last.
-        self._asked = request
-        self._epoch = request.epoch
-        # The owner of its name, and how often it tried to get the name.
-        self._owner = secrets.randbelow(2**64 - 1) + 1
-        self._attempts = 0
-        # An end that the program did not ask for.
-        self._end: SubscriptionEnded | None = None
-        self._arrived = Wakeup()
-
-    @property
-    def id(self) -> int:
-        """The number of the subscription."""
-        return self._request.id
 
     def put(self, event: Event) -> None:
-        """Add an event and wake the tasks that wait for one.
-
-        Raises:
-            ProtocolError: it is not what comes next, or nothing may come.
-        """
+        """See `Receiver`."""
         if self._is_shrunk:
             return
         match event:
@@ -130,7 +85,7 @@ class Inbox:
                 self._next = event.to_offset
             case DeletionsMissed():
                 if self._next == NOTHING:
-                    raise self._wrong(_NOT_NOW)
+                    raise self._wrong(NOT_NOW)
             case SubscriptionEnded():
                 self._take_end(event)
         self.events.append(event)
@@ -142,7 +97,7 @@ class Inbox:
     def _check(self, first: int, end: int) -> None:
         """Refuse offsets that are not the next ones."""
         if self._next == NOTHING:
-            raise self._wrong(_NOT_NOW)
+            raise self._wrong(NOT_NOW)
         if first < self._next or (first > self._next and not self._may_skip):
             raise self._wrong(f"was sent offset {first} where {self._next} comes next")
         if end <= first:
@@ -163,11 +118,6 @@ class Inbox:
             raise self._wrong(f"{reached}, when the broker said that it has ended there")
         self._next = NOTHING
 
-    def _wrong(self, what: str) -> ProtocolError:
-        request = self._request
-        problem = f"subscription {request.id}, to {request.topic}, {what}"
-        return ProtocolError(ErrorCode.MALFORMED, problem, request_id=request.id)
-
     def finish(self, text: str) -> None:
         """End it as it would at `until`: the program has asked for that in another way."""
         self.is_live = False
@@ -177,15 +127,9 @@ class Inbox:
         self.events.append(end)
         self._wake()
 
-    def close(self, lost: Lost) -> None:
-        """Note that no more events will come, and wake the tasks that wait for one."""
-        self.lost = self.lost or lost
-        self._wake()
-
-    def _wake(self) -> None:
-        self._arrived.set()
-        if self.on_news is not None:
-            self.on_news()
+    def drop(self) -> None:
+        """See `Receiver`."""
+        self.events.clear()
 
     async def wait(self) -> None:
         """Wait for an event, without taking it.
@@ -215,46 +159,11 @@ class Inbox:
                 raise self.lost()
             await self._arrival()
 
-    @property
-    def known_failure(self) -> Exception | None:
-        """Why no more will come, if that is known already and the program did not ask for it."""
-        if self._end is not None:
-            return self.failure(self._end)
-        if self.lost is not None:
-            return self.lost()
-        return None
-
-    def failure(self, end: SubscriptionEnded) -> SubscriptionLost:
-        """Returns the error for an end that the program did not ask for."""
-        topic, name = self._request.topic, self._request.name
-        if end.code == EndCode.TAKEN_OVER:
-            taken_over = f"another subscription has taken over the name {name!r} in {topic}"
-            problem = f"{taken_over}: {end.text}"
-            return TakenOver(Error(end.id, ErrorCode.TAKEN_OVER, Subscribe.TYPE, "", 0, problem))
-        ended = f"the subscription to {topic} was ended: {end.text}"
-        return SubscriptionLost(ended, name_of(EndCode, end.code))
-
-    async def _arrival(self) -> None:
-        # If it is not set, another task waits for it already: share it.
-        if self._arrived.is_set():
-            self._arrived = Wakeup()
-        await self._arrived.wait()
-
     # -- being made, and made again --------------------------------------------------------------
 
     def interrupted(self) -> None:
-        """Note that the socket was lost: until it is made again, no event may come."""
+        """See `Receiver`."""
         self._next = NOTHING
-
-    def owned(self, request: Subscribe, features: int) -> Subscribe:
-        """Returns the request as its owner's next attempt to get the name (CMT-3).
-
-        If it has no name, or the broker does not know owners, it is one without an owner.
-        """
-        if not request.name or not features & OWNER:
-            return replace(request, owner=0, attempt=0, owned=False)
-        self._attempts += 1
-        return replace(request, owner=self._owner, attempt=self._attempts, owned=True)
 
     def start_over(self, request: Subscribe) -> None:
         """Drop everything, and take the events of another subscription instead.
@@ -274,15 +183,13 @@ class Inbox:
         self._asked = request
         self._epoch = request.epoch
 
-    def again(self) -> Subscribe | None:
-        """Returns the request that makes the subscription again; None if it has ended."""
-        if self.times == 0:
-            # The first request still waits for its reply, and will be sent again as it was.
-            return None
-        if self._has_ended():
-            self.is_live = False
-        if not self.is_live:
-            return None
+    def _has_ended(self) -> bool:
+        # Commits are accepted after `until`, if there is a position to keep.
+        if not self.events or not isinstance(end := self.events[-1], SubscriptionEnded):
+            return False
+        return end.code != EndCode.UNTIL or not self._request.name
+
+    def _next_request(self) -> Subscribe:
         # Nothing by the new connection: a commit right after the request would be refused (CMT-2).
         self.delivered = 0
         first = self._request
@@ -291,7 +198,7 @@ class Inbox:
         value = self.taken
         if first.name:
             value = self.committed
-        self._asked = Subscribe(
+        return Subscribe(
             id=first.id,
             topic=first.topic,
             name=first.name,
@@ -302,50 +209,27 @@ class Inbox:
             credit=first.credit,
             credit_bytes=first.credit_bytes,
         )
-        return self._asked
 
     def check(self, reply: Subscribed) -> None:
-        """Refuse a reply that is not about what was asked for.
-
-        Raises:
-            ProtocolError: it is about another topic, or begins elsewhere.
-        """
+        """See `Receiver`."""
+        super().check(reply)
         asked = self._asked
-        if asked.epoch and reply.epoch != asked.epoch:
-            raise self._wrong(f"is to be of epoch {asked.epoch}, and was made of {reply.epoch}")
         # The broker knows better where a name resumes.
         resumes = bool(asked.name) and reply.resumed
         if asked.start == Start.OFFSET and not resumes and reply.start != asked.value:
             raise self._wrong(f"is to begin at offset {asked.value}, not at {reply.start}")
 
-    def answer(self, reply: Frame | Lost) -> None:
-        """Handle the outcome of a Subscribe.
-
-        What waits here is given out even if one after a loss is refused.
-        """
-        match reply:
-            case Subscribed():
-                if self.times:
-                    # They are sent again.
-                    self.events.clear()
-                    self._check_length(reply.live)
-                self.times += 1
-                self._epoch = reply.epoch
-                self.taken = max(self.taken, reply.start)
-                self.delivered = reply.start
-                self._next = reply.start
-                self._may_skip = self._may_skip or reply.table
-                self._live = reply.live
-                self.committed = reply.committed
-                self._arrived.set()
-            case Error():
-                self.is_live = False
-                # A first refusal is raised where it was asked for.
-                if self.times:
-                    self.close(lambda: BrokerError.of(reply))
-            case _:
-                # A loss is raised everywhere.
-                pass
+    def _made(self, reply: Subscribed) -> None:
+        if self.times:
+            # They are sent again.
+            self.events.clear()
+            self._check_length(reply.live)
+        self.taken = max(self.taken, reply.start)
+        self.delivered = reply.start
+        self._next = reply.start
+        self._may_skip = self._may_skip or reply.table
+        self._live = reply.live
+        self.committed = reply.committed
 
     def _check_length(self, live: int) -> None:
         """Fail if what was to be read was there, and is not there any more.
@@ -356,12 +240,6 @@ class Inbox:
         if live < self._until <= self._live:
             self._is_shrunk = True
             self.close(partial(shrunk, self._request.topic, live, self._until))
-
-    def _has_ended(self) -> bool:
-        """Returns whether nothing more will come, and the broker has no use for further commits."""
-        if not self.events or not isinstance(end := self.events[-1], SubscriptionEnded):
-            return False
-        return end.code != EndCode.UNTIL or not self._request.name
 
 
 def shrunk(topic: str, live: int, end: int) -> TopicShrunk:

@@ -238,6 +238,14 @@ _VERDICT: Mapping[str, Check] = {
     "evidence": _is_object,
 }
 
+_DEAD: Mapping[str, Check] = {
+    "offset": _is_number,
+    "deliveries": _is_number,
+    "died_us": _is_time,
+    "reason": _is_text,
+    "is_readable": _is_flag,
+}
+
 # The kinds whose pages are lists of objects: the list's name, and what an object of it has.
 _ROWS: Mapping[Kind, tuple[str, Mapping[str, Check]]] = {
     Kind.TOPICS: ("topics", _TOPIC),
@@ -278,6 +286,21 @@ def page_of(data: bytes, kind: Kind) -> Report:
             for check, value in zip(checks, row, strict=True):
                 _check_value(value, check, place)
     return page
+
+
+def dead_of(data: bytes) -> list[Report]:
+    """Returns the rows of a list of dead messages.
+
+    Raises:
+        UnexpectedReply: it is not one.
+    """
+    rows: list[Report] = []
+    for place, row in _listed(_object(data, "Dead"), "dead"):
+        if not isinstance(row, Report):
+            raise _wrong(place, "an object")
+        _check(row, _DEAD, f"{place}.")
+        rows.append(row)
+    return rows
 
 
 def names_of(page: Mapping[str, Any], kind: Kind) -> list[str]:

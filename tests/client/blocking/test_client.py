@@ -47,6 +47,8 @@ def numbered(count, key=b"", size=0):
         (blocking.Client, zaichik.Client, set()),
         (blocking.Subscription, zaichik.Subscription, {"batches", "next"}),
         (blocking.Producer, zaichik.Producer, set()),
+        (blocking.WorkSubscription, zaichik.WorkSubscription, set()),
+        (blocking.WorkMessage, zaichik.WorkMessage, set()),
     ],
 )
 def test_names_and_arguments_are_those_of_the_asynchronous_client(mirror, mirrored, own):
@@ -66,6 +68,8 @@ def test_names_and_arguments_are_those_of_the_asynchronous_client(mirror, mirror
 NOT_FOR_PROGRAMS = {"commit_regularly", "commit_settled", "close", "of", "drain", "inherited"}
 # For the subscriptions of patterns.
 NOT_FOR_PROGRAMS |= {"fetch_nowait", "settle_fetched", "step_past"}
+# For shared names.
+NOT_FOR_PROGRAMS |= {"answered", "fail", "leave", "look"}
 
 
 def defaults(function):

@@ -150,6 +150,45 @@ def test_wherever_a_signal_strikes_while_the_client_is_left_the_block_ends(broke
     assert raised > 10
 
 
+def worked_off(work, number, at):
+    """Do one message, and be struck there; returns how many points there were, and if it was."""
+    points = [0]
+    try:
+        with striking(number, at) as points, next(work):
+            pass
+    except (KeyboardInterrupt, Timeout):
+        return points[0], True
+    return points[0], False
+
+
+@pytest.mark.unmeasured
+def test_wherever_a_signal_strikes_a_worker_each_message_is_done_or_still_open(
+    broker, strikes, monkeypatch
+):
+    """What is open comes again once the worker has left, and nothing else does."""
+    number, _ = strikes
+    monkeypatch.setattr(driver_module, "ATTENDED_SECONDS", NEVER)
+    count = 1000
+    broker.publish("t", [(None, b"%d" % offset) for offset in range(count)])
+    terms = {"name": "n", "shared": True, "credit": count, "max_deliveries": 0}
+    with blocking.connect(port=broker.port) as client:
+        with client.subscribe("t", **terms) as work:
+            at, raised, last = 0, 0, 0
+            while at <= last + 20:
+                at += 7
+                _, was_struck = worked_off(work, number, at)
+                if was_struck:
+                    raised, last = raised + 1, at
+            settling = work._inner._settling
+            first_waiting = next(work).offset
+            left = {message.offset for message in settling.unsettled}
+        assert raised > 50
+        with client.subscribe("t", **terms) as work:
+            client.advance_clock(10)
+            again = {next(work).offset for _ in range(count - first_waiting + len(left) - 1)}
+    assert again == left | set(range(first_waiting, count))
+
+
 def test_a_call_that_waits_is_cancelled_and_its_reply_ignored(strikes):
     number, kind = strikes
     replies = []

@@ -14,6 +14,7 @@ The files, from what a program calls down to the threads:
 | `client` | what a program calls: the methods of `zaichik.Client`, as functions that wait |
 | `subscription` | everything that has arrived crosses to the program at once |
 | `pattern_subscription` | the same for all topics that match: a round of them crosses at once |
+| `work_subscription` | messages of a shared name come one by one, when a thread asks for one |
 | `producer` | messages gather until the thread comes to them |
 | `driver` | lone requests, driven by the thread that calls; and who reads the socket |
 | `interrupts` | signals wait while the client's state is half changed |
@@ -35,5 +36,14 @@ from zaichik.client.blocking.client import Client, connect
 from zaichik.client.blocking.pattern_subscription import PatternSubscription
 from zaichik.client.blocking.producer import Producer
 from zaichik.client.blocking.subscription import Subscription
+from zaichik.client.blocking.work_subscription import WorkMessage, WorkSubscription
 
-__all__ = ["Client", "PatternSubscription", "Producer", "Subscription", "connect"]
+__all__ = [
+    "Client",
+    "PatternSubscription",
+    "Producer",
+    "Subscription",
+    "WorkMessage",
+    "WorkSubscription",
+    "connect",
+]

@@ -5,7 +5,7 @@ that last, such as subscriptions, are driven by the event loop.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal, overload
@@ -16,12 +16,14 @@ from zaichik.client.blocking.pattern_subscription import PatternSubscription
 from zaichik.client.blocking.producer import Producer
 from zaichik.client.blocking.subscription import Subscription
 from zaichik.client.blocking.thread import LoopThread, waiting
+from zaichik.client.blocking.work_subscription import WorkSubscription
 from zaichik.client.client import DEFAULT_CREDIT_BYTES, RECONNECT_SECONDS, SILENCE_SECONDS
 from zaichik.client.endpoint import Endpoint
 from zaichik.client.epochs import LostTopic
 from zaichik.client.forking import unwatch, watch
 from zaichik.client.messages import (
     BatchResult,
+    Duration,
     Key,
     Message,
     Missed,
@@ -30,6 +32,9 @@ from zaichik.client.messages import (
     StartAt,
     batch_of,
 )
+from zaichik.client.subscription import Subscription as AsynchronousSubscription
+from zaichik.client.work.subscription import WorkSubscription as AsynchronousWorkSubscription
+from zaichik.client.work.terms import DEFAULT_MAX_DELIVERIES, DEFAULT_TIMEOUT
 from zaichik.net.tls_settings import ClientTls
 from zaichik_protocol import DEFAULT_PORT, Batch, Welcome
 
@@ -115,6 +120,10 @@ class Client:
     furthest = driving(asynchronous.Client.furthest)
     describe_page = driving(asynchronous.Client.describe_page)
     explain = driving(asynchronous.Client.explain)
+    dead = driving(asynchronous.Client.dead)
+    revive = driving(asynchronous.Client.revive)
+    forget_dead = driving(asynchronous.Client.forget_dead)
+    forget_name = driving(asynchronous.Client.forget_name)
     ping = driving(asynchronous.Client.ping)
     publish = driving(asynchronous.Client.publish)
 
@@ -174,10 +183,11 @@ class Client:
         start: StartAt = ...,
         until: int | None = ...,
         epoch: int | None = ...,
-        credit: int = ...,
+        credit: int | None = ...,
         credit_bytes: int = ...,
         name: str = ...,
         events: Literal[False] = ...,
+        shared: Literal[False] = ...,
     ) -> AbstractContextManager[Subscription[Message]]: ...
 
     @overload
@@ -188,13 +198,29 @@ class Client:
         start: StartAt = ...,
         until: int | None = ...,
         epoch: int | None = ...,
-        credit: int = ...,
+        credit: int | None = ...,
         credit_bytes: int = ...,
         name: str = ...,
         events: bool,
+        shared: Literal[False] = ...,
     ) -> AbstractContextManager[Subscription[Message | Missed]]: ...
 
-    @contextmanager
+    @overload
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        name: str,
+        shared: Literal[True],
+        timeout: Duration = ...,
+        max_deliveries: int = ...,
+        by_key: bool = ...,
+        start: StartAt = ...,
+        epoch: int | None = ...,
+        credit: int | None = ...,
+        credit_bytes: int = ...,
+    ) -> AbstractContextManager[WorkSubscription]: ...
+
     def subscribe(
         self,
         topic: str,
@@ -202,30 +228,55 @@ class Client:
         start: StartAt = "earliest",
         until: int | None = None,
         epoch: int | None = None,
-        credit: int = DEFAULT_CREDIT,
+        credit: int | None = None,
         credit_bytes: int = DEFAULT_CREDIT_BYTES,
         name: str = "",
         events: bool = False,
-    ) -> Iterator[Subscription[Any]]:
+        shared: bool = False,
+        timeout: Duration = DEFAULT_TIMEOUT,
+        max_deliveries: int = DEFAULT_MAX_DELIVERIES,
+        by_key: bool = False,
+    ) -> AbstractContextManager[Any]:
         """Returns a subscription that lasts as long as the block.
 
-        Iterate over it, its `pieces` or its `batches`.
+        Iterate over it, its `pieces` or its `batches`. With `shared=True` it is a
+        `WorkSubscription`, to iterate over.
 
         Arguments are those of `zaichik.Client.subscribe`, except that more messages may be in
-        flight by default.
+        flight by default: 100,000, unless the name is shared.
 
         Raises:
-            OffsetAhead, EpochChanged, NoSuchTopic, TooManySubscriptions, InvalidField.
+            OffsetAhead, EpochChanged, NoSuchTopic, TooManySubscriptions, InvalidField, Unsupported,
+                ValueError: see there.
         """
-        subscribing = self._inner.subscribe(
-            topic,
-            start=start,
-            until=until,
-            epoch=epoch,
-            credit=credit,
-            credit_bytes=credit_bytes,
-            name=name,
-        )
+        if credit is None and not shared:
+            credit = DEFAULT_CREDIT
+        # Which of them fit together, the asynchronous client knows.
+        arguments: dict[str, Any] = {
+            "start": start,
+            "until": until,
+            "epoch": epoch,
+            "credit": credit,
+            "credit_bytes": credit_bytes,
+            "name": name,
+            "events": events,
+            "shared": shared,
+            "timeout": timeout,
+            "max_deliveries": max_deliveries,
+            "by_key": by_key,
+        }
+        subscribing: Any = self._inner.subscribe(topic, **arguments)
+        if shared:
+            return self._work(subscribing)
+        return self._read(subscribing, events=events)
+
+    @contextmanager
+    def _read(
+        self,
+        subscribing: AbstractAsyncContextManager[AsynchronousSubscription[Any]],
+        *,
+        events: bool,
+    ) -> Iterator[Subscription[Any]]:
         with self._thread.entered(subscribing) as inner:
             subscription = Subscription[Any](self._thread, self._driver, inner, events=events)
             watch(subscription.inherited)
@@ -233,6 +284,18 @@ class Client:
                 yield subscription
             finally:
                 unwatch(subscription.inherited)
+
+    @contextmanager
+    def _work(
+        self, subscribing: AbstractAsyncContextManager[AsynchronousWorkSubscription]
+    ) -> Iterator[WorkSubscription]:
+        with self._thread.entered(subscribing) as inner:
+            work = WorkSubscription(self._driver, inner)
+            try:
+                yield work
+            except BaseException as error:
+                work.fail(error)
+                raise
 
     @overload
     def subscribe_pattern(

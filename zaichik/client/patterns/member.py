@@ -70,7 +70,8 @@ class Asked:
             credit_bytes=share.size,
         )
         self._blocks = ExitStack()
-        self.inbox: Inbox = self._blocks.enter_context(shared.connection.inbox(self.request))
+        receiving = shared.connection.receiving(Inbox(self.request))
+        self.inbox: Inbox = self._blocks.enter_context(receiving)
         shared.connection.subscribe_nowait(self.request, partial(on_reply, self))
         self._left = shared.ask()
 
