@@ -142,7 +142,7 @@ RETRYABLE_ERRORS = {
     "STORAGE_FULL",
 }
 
-HEARTBEAT, OWNER, DURABLE, TABLES, SHARED = 1, 2, 4, 8, 16  # the features
+HEARTBEAT, OWNER, DURABLE, TABLES, SHARED = 1, 2, 4, 8, 16  # the features, the last of them SHARED
 ENDS = {  # reasons for an end, by the event that gives them
     "SubscriptionEnded": {1: "UNTIL", 2: "TAKEN_OVER", 3: "FORBIDDEN", 4: "DELETED", 5: "DAMAGED"},
     "GoAway": {1: "STOPPING", 2: "DISCONNECTED", 3: "STORAGE", 4: "CREDENTIALS_ENDED"},

@@ -227,17 +227,16 @@ async def nothing_there(trial: Trial) -> None:
     client, missing = work.client, trial.topic("missing")
     await work.worker()
     for action in range(4):
-        about = {"action": action, "topic": missing, "name": NAME}
-        await client.expect_error("NO_SUCH_TOPIC", "Dead", **about)
+        await client.expect_error("NO_SUCH_TOPIC", "Dead", topic=missing, name=NAME, action=action)
         await no_such_name(client, work.topic, "other", action)
     await client.create(missing, created=1)
     exclusive = await named(client, work.topic, "mine")
     client.must_be(exclusive, "Subscribed")
     await no_such_name(client, work.topic, "mine", LIST)
-    about = {"topic": work.topic, "name": NAME}
+    named_so: dict[str, Any] = {"topic": work.topic, "name": NAME}
     for at, action, count in (("action", FORGET_NAME + 1, 1), ("count", LIST, 0)):
         await client.expect_error(
-            "INVALID_FIELD", "Dead", **about, action=action, count=count, at=at
+            "INVALID_FIELD", "Dead", **named_so, action=action, count=count, at=at
         )
 
 
