@@ -24,7 +24,7 @@ OWNING = SHARED | OWNER
 TAKEN_OVER = 2  # code of SubscriptionEnded
 SURELY_S = 0.8  # well within a time-out, and the two seconds that an owner has
 SHORT_MS = 1000  # a time-out
-A_MOMENT_MS = 1
+A_MOMENT_MS = 10
 
 
 async def suspect(worker: Worker, numbers: dict[int, int]) -> list[Delivery]:

@@ -21,7 +21,7 @@ from zaichik.learn.trial import Trial
 MONTH_MS = 30 * DAY_MS  # the longest delay of a retry
 MOST_REASON = 1024  # bytes
 NEVER_GIVEN = 1  # tickets that a broker may have used for nobody, as it began
-A_MOMENT_MS = 1
+A_MOMENT_MS = 10  # if it were taken for seconds, nothing would come in time
 
 
 @STAGE.check(
@@ -163,7 +163,7 @@ async def release(trial: Trial) -> None:
 async def give_back(trial: Trial) -> None:
     """Given back, and if it comes again, done; then another message."""
     work = await Work.begin(trial)
-    worker = await work.worker(credit=1, max_deliveries=1)
+    worker = await work.worker(credit=1)
     await work.publish(b"")
     came = await worker.expect(0)
     await worker.settle(GIVE_BACK, *came)
