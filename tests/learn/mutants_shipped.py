@@ -161,28 +161,16 @@ MUTANTS = [
         "S16.10",
         "flags should be",
         "SubscriptionManager._unsubscribe",
-        """
-        if request.forget and reader.why_cut_off is None:
-            self._broker.named_positions.forget(reader.topic, reader.stand)
-        """,
-        """
-        if True:
-            self._broker.named_positions.forget(reader.topic, reader.stand)
-        """,
+        "request.forget and reader.why_cut_off is None",
+        "True",
     ),
     Mutant(
         "FORGET is overlooked",
         "S16.11",
         "flags should be",
         "SubscriptionManager._unsubscribe",
-        """
-        if request.forget and reader.why_cut_off is None:
-            self._broker.named_positions.forget(reader.topic, reader.stand)
-        """,
-        """
-        if False:
-            self._broker.named_positions.forget(reader.topic, reader.stand)
-        """,
+        "request.forget and reader.why_cut_off is None",
+        "False",
     ),
     Mutant(
         "who was taken over still commits",

@@ -20,7 +20,7 @@ def _at(position: SharedPosition, offset: int) -> Verdict:
     ledger = position.queue.ledger
     if offset < ledger.start:
         text = f"the name began at offset {ledger.start}, after this message"
-        return Verdict("before_start", "SHR-1", text, "", {"start": ledger.start})
+        return Verdict("below_start", "SHR-1", text, "", {"start": ledger.start})
     message = ledger.find(offset)
     if message is not None:
         return _open(position, message)

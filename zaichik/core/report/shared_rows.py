@@ -11,7 +11,7 @@ from zaichik.core.work_queue.holdup import Holdup, holdup
 from zaichik.core.work_queue.message import Place
 
 # What people are told, in the middle of a sentence.
-_IN_WORDS = {
+IN_WORDS = {
     Holdup.NO_WORKER: "a worker: nobody reads",
     Holdup.TOO_MANY_DEAD: "room: as many messages are dead as may be; revive or forget some",
     Holdup.TICKETS: "the disk: tickets are being saved",
@@ -45,7 +45,7 @@ def shared_row(position: SharedPosition, now_us: int) -> JSON:
         "start": ledger.start,
         "connection": 0,
         "client": "",
-        "waiting_for": _IN_WORDS[why],
+        "waiting_for": IN_WORDS[why],
         "waiting_for_code": why.name.lower(),
         "shared": _shared(position),
         "left_over": _left_over(position),
