@@ -7,13 +7,13 @@ from zaichik.learn.connection import Connection
 from zaichik.learn.failure import Failure
 from zaichik.learn.layouts import CAPACITY
 from zaichik.learn.stages.s16_options import named
+from zaichik.learn.stages.s18_settling import SELECTED
 from zaichik.learn.stages.s18_settling import STAGE as STAGE
 from zaichik.learn.stages.s18_shared import DONE, NAME, REJECT, RETRY, Work
 from zaichik.learn.trial import Trial
 from zaichik.learn.wire import Frame
 
 LIST, REVIVE, FORGET, FORGET_NAME = range(4)  # actions of Dead
-SELECTED = 1  # a flag of Dead
 FORGETTING = 1  # a flag of Unsubscribe
 MEMBERS = {"offset": int, "deliveries": int, "died_us": int, "reason": str, "is_readable": bool}
 FAILURES = 7

@@ -2,24 +2,29 @@
 
 from typing import Any
 
-from zaichik.learn.layouts import LATEST
+from zaichik.learn.failure import Skipped
+from zaichik.learn.layouts import LATEST, TYPES
 from zaichik.learn.stages.s18_shared import (
     DAY_MS,
     DELAYED,
     DONE,
     EXTEND,
     GIVE_BACK,
+    NAME,
     REJECT,
     RELEASE,
     RETRY,
     SOME_SECONDS,
     Work,
+    sharing,
 )
 from zaichik.learn.stages.s18_shared import STAGE as STAGE
 from zaichik.learn.trial import Trial
 
 MONTH_MS = 30 * DAY_MS  # the longest delay of a retry
 MOST_REASON = 1024  # bytes
+MOST_BESIDES = 1024  # bytes of a frame besides a list
+SELECTED = 1  # a flag of Dead
 NEVER_GIVEN = 1  # tickets that a broker may have used for nobody, as it began
 A_MOMENT_MS = 10  # if it were taken for seconds, nothing would come in time
 
@@ -91,6 +96,36 @@ async def bounds(trial: Trial) -> None:
     await worker.settle(REJECT, came[2], delay_ms=MONTH_MS + 1)
     await worker.settle(DONE, came[3])
     await worker.expect_nothing("a message was to come again after 30 days")
+
+
+@STAGE.check(
+    "a list of tickets or offsets has at most max_batch numbers",
+    hint="Welcome tells max_batch. Check the length of the list with the other fields.",
+    sentences="settle.4",
+)
+async def lists(trial: Trial) -> None:
+    """As many as may be, and one more: in Settle, Subscribe and Dead."""
+    work = await Work.begin(trial)
+    worker = await work.worker()
+    client = worker.client
+    most = client.limits["max_batch"]
+    if 8 * most > client.limits["max_frame"] - MOST_BESIDES:
+        raise Skipped("a list of max_batch numbers is larger than this broker's frames")
+    numbers = range(NEVER_GIVEN, NEVER_GIVEN + most)
+    settle = {"subscription": worker.id, "outcome": DONE}
+    await client.ok("Settle", **settle, tickets=numbers, expect={"late": [*numbers]})
+    about = {"topic": work.topic, "name": NAME, "action": 0, "flags": SELECTED}
+    frame = await client.ask("Dead", **about, offsets=numbers)
+    client.must_be(frame, "DeadPage", more=0)
+    longer = range(NEVER_GIVEN, NEVER_GIVEN + most + 1)
+    for request, at, fields in (
+        ("Settle", "tickets", settle),
+        ("Dead", "offsets", about),
+        ("Subscribe", "tickets", {"topic": work.topic} | sharing()),
+    ):
+        fields |= {at: longer}
+        frame = await client.ask(request, **fields)
+        client.must_be_error(frame, "INVALID_FIELD", request_type=TYPES[request], at=at)
 
 
 @STAGE.check(

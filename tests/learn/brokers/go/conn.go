@@ -90,7 +90,7 @@ func (c *conn) goAway(code uint16, text string, now int64) {
 // giveUp ends the connection with an error that answers no request.
 func (c *conn) giveUp(f *fault) {
 	c.answer(header{}, reply{}, f, false)
-	c.finish(c.broker.now())
+	c.lost(c.broker.now())
 }
 
 func (c *conn) serve() {
@@ -193,7 +193,7 @@ func (c *conn) handle(h header, body []byte) bool {
 	r, err := c.judge(h, body)
 	c.answer(h, r, err, first)
 	if f, failed := err.(*fault); failed && (first || f.fatal()) {
-		c.finish(b.now())
+		c.lost(b.now())
 	}
 	return !c.ending
 }

@@ -176,8 +176,10 @@ func (d *decoder) str(field string) string {
 	return string(text)
 }
 
-func (d *decoder) numbers() []uint64 {
-	data := d.take(8 * min(int(d.u32()), len(d.data)))
+func (d *decoder) numbers(field string) []uint64 {
+	count := int(d.u32())
+	d.require(count <= maxBatch, field)
+	data := d.take(8 * min(count, len(d.data)))
 	all := make([]uint64, len(data)/8)
 	for i := range all {
 		all[i] = binary.LittleEndian.Uint64(data[8*i:])

@@ -173,9 +173,17 @@ func (q *queue) leave(s *subscription) {
 	q.wake()
 }
 
-// lost keeps what a worker had for its owner.
+// lost keeps what a worker had for its owner; without one, it is lost as well.
 func (q *queue) lost(s *subscription, now int64, alone bool) {
-	q.absent = append(q.absent, absence{s.owner, s.attempt, q.part(s), now + keepAbsent, alone})
+	had := q.part(s)
+	if s.owner != 0 {
+		q.absent = append(q.absent, absence{s.owner, s.attempt, had, now + keepAbsent, alone})
+		return
+	}
+	for _, m := range had {
+		q.lose(m, now, alone)
+	}
+	q.wake()
 }
 
 func (q *queue) hasOthers(s *subscription) bool {

@@ -36,7 +36,7 @@ func (d *decoder) wish(flags byte, name string, until, owner uint64, attempt uin
 		return w
 	}
 	w.timeoutMS, w.maxDeliveries = d.u32(), int(d.u16())
-	w.tickets = d.numbers()
+	w.tickets = d.numbers("tickets")
 	d.require(name != "", "name")
 	d.require(until == forever, "until")
 	d.require(w.timeoutMS <= dayMS, "timeout_ms")
@@ -65,7 +65,7 @@ func (c *conn) settle(h header, d *decoder, now int64) (reply, error) {
 		delayMS = d.u64()
 	}
 	what.reason = d.str("reason")
-	tickets := d.numbers()
+	tickets := d.numbers("tickets")
 	d.require(what.outcome <= extend, "outcome")
 	d.require(len(what.reason) <= maxReason, "reason")
 	d.require(what.outcome != retry || delayMS <= maxDelayMS, "delay_ms")
@@ -95,7 +95,7 @@ func (c *conn) dead(h header, d *decoder, now int64) (reply, error) {
 	all := h.flags&flagSelected == 0
 	var selected []uint64
 	if !all {
-		selected = d.numbers()
+		selected = d.numbers("offsets")
 	}
 	d.require(legalTopic(topicName), "topic")
 	d.require(legalName(name), "name")

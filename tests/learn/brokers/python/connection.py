@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
         if self.done:
             return
         self.done = True
-        self.end_subscriptions(is_lost=self.lost or self.at_end)
+        self.end_subscriptions(is_lost=True)
         self.buffer.clear()
         self.room.set()
         if self.lost:
@@ -155,6 +155,7 @@ class Connection(asyncio.Protocol):
         self.finish()
 
     def go_away(self, code: int, text: str) -> None:
+        self.end_subscriptions()
         self.send(wire.GO_AWAY, 0, struct.pack("<H", code) + wire.string(text))
         self.finish()
 

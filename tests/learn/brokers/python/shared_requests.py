@@ -47,7 +47,7 @@ class SharedRequests:
     def sharing(self, flags: int, body: Body) -> Sharing | None:
         if not flags & wire.SHARED:
             return None
-        return Sharing(body.u32(), body.u16(), body.numbers(), bool(flags & wire.BY_KEY))
+        return Sharing(body.u32(), body.u16(), body.numbers("tickets"), bool(flags & wire.BY_KEY))
 
     def check_sharing(self, wish: Wish, flags: int) -> None:
         if wish.sharing is None:
@@ -86,7 +86,7 @@ class SharedRequests:
     def settle(self: "Requests", _number: int, flags: int, body: Body) -> bytes:
         number, outcome = body.u32(), body.u8()
         delay_ms = body.u64() if flags & wire.DELAYED else None
-        raw, tickets = body.string(), body.numbers()
+        raw, tickets = body.string(), body.numbers("tickets")
         body.end()
         reason = wire.text(raw, "reason")
         if outcome > wire.EXTEND:
@@ -104,7 +104,7 @@ class SharedRequests:
     def about_dead(self: "Requests", _number: int, flags: int, body: Body) -> bytes:
         raw, raw_name, raw_user = body.string(), body.string(), body.string()
         action, first, count = body.u8(), body.u64(), body.u16()
-        selected = body.numbers() if flags & wire.SELECTED else None
+        selected = body.numbers("offsets") if flags & wire.SELECTED else None
         body.end()
         name = wire.session_name(raw_name)
         wire.text(raw_user, "user")

@@ -103,6 +103,7 @@ class Body:
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
+        self.long: list[str] = []
 
     def raw(self, size: int) -> bytes:
         if self.at + size > len(self.data):
@@ -128,8 +129,11 @@ class Body:
     def string(self) -> bytes:
         return self.raw(self.u16())
 
-    def numbers(self) -> list[int]:
+    def numbers(self, field: str) -> list[int]:
+        """A list; one that is too long is wrong once the body has been found to be whole."""
         raw = self.raw(8 * self.u32())
+        if len(raw) > 8 * MAX_BATCH:
+            self.long.append(field)
         return list(struct.unpack(f"<{len(raw) // 8}Q", raw))
 
     def settings(self) -> list[tuple[int, int]]:
@@ -141,6 +145,8 @@ class Body:
     def end(self) -> None:
         if self.at < len(self.data):
             raise Fault(MALFORMED, text="the body goes on after its last field")
+        if self.long:
+            raise Fault(INVALID_FIELD, self.long[0], f"a list has at most {MAX_BATCH} numbers")
 
 
 def text(raw: bytes, field: str) -> str:

@@ -130,10 +130,19 @@ class WorkQueue:
             self._release(message)
         self.wake()
 
-    def lose(self, worker: "Worker", seconds: float, *, was_alone: bool) -> None:
-        """The worker's connection is lost, with what it has."""
+    def lose(self, worker: "Worker", seconds: float, now: int, *, was_alone: bool) -> None:
+        """The worker's connection is lost. What it has waits for its owner, or is lost as well."""
         had = self.part_with(worker)
-        self.absences.append(Absence(worker.owner, worker.attempt, had, seconds + ABSENT_SECONDS, was_alone))
+        absence = Absence(worker.owner, worker.attempt, had, seconds + ABSENT_SECONDS, was_alone)
+        if worker.owner is None:
+            self._end_absence(absence, seconds, now)
+        else:
+            self.absences.append(absence)
+        self.wake()
+
+    def _end_absence(self, absence: Absence, seconds: float, now: int) -> None:
+        for message in absence.held.values():
+            self.lose_one(message, seconds, now, is_alone=absence.was_alone)
 
     def forget(self) -> None:
         """The name goes, with all that is open or dead."""
@@ -246,8 +255,7 @@ class WorkQueue:
         """What was lost, or has taken too long, comes again; and what has waited for its time."""
         for absence in [absence for absence in self.absences if absence.until <= seconds]:
             self.absences.remove(absence)
-            for message in absence.held.values():
-                self.lose_one(message, seconds, now, is_alone=absence.was_alone)
+            self._end_absence(absence, seconds, now)
         for worker in self.workers:
             for message in [message for message in worker.held.values() if message.late_at <= seconds]:
                 is_alone = worker.connection.hand_size() == 1

@@ -31,7 +31,8 @@ class Worker(Subscription):
         self.queue.leave(self)
 
     def lose(self, *, was_alone: bool) -> None:
-        self.queue.lose(self, self.connection.broker.seconds(), was_alone=was_alone)
+        broker = self.connection.broker
+        self.queue.lose(self, broker.seconds(), broker.now(), was_alone=was_alone)
 
     def forget(self) -> None:
         """Its name goes, if nobody else has it."""
