@@ -9,6 +9,7 @@ from learn_liars import is_at, places, places_in
 from learn_mutant import LEFT_OUT_BY_TINY, TINY
 from learn_mutants import MUTANTS
 from mutants_killed import MUTANTS as KILLED_MUTANTS
+from mutants_shared import MUTANTS as SHARED_MUTANTS
 from mutants_shipped import MUTANTS as SHIPPED_MUTANTS
 
 from zaichik.learn import story
@@ -25,6 +26,7 @@ KILLED_ELSEWHERE = (
         "S14.10": "test_server.py: tiny_broker says no GoAway",
     }
     | {mutant.kills: "test_shipped_mutants.py" for mutant in SHIPPED_MUTANTS}
+    | {mutant.kills: "test_shipped_mutants.py" for mutant in SHARED_MUTANTS}
     | {mutant.kills: "test_killed.py" for mutant in KILLED_MUTANTS}
 )
 

@@ -233,8 +233,8 @@ async def hangs(trial: Trial) -> None:
     "an extend gives a worker as much time as it says, and timeout_ms 0 gives it all",
     hint="Count from now, whatever was left. A time-out of 0 means that nothing times out.",
     how="A time-out is a moment, kept with the message. Extending moves it, later or earlier.",
-    where="zaichik/core/work_queue/work_queue.py: `_extend`; calendar.py beside it finds what is "
-    "due.",
+    where="zaichik/core/work_queue/work_queue.py: `_extend`; zaichik/core/work_queue/calendar.py "
+    "finds what is due.",
     sentences="shared.8 settle.1 settle.2",
     once=True,
 )

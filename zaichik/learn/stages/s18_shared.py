@@ -228,7 +228,7 @@ class Worker:
 
 
 @STAGE.check(
-    "SHARED is granted to those who ask for it, and its TICKETS come with shared names only",
+    "a client that asks for SHARED is granted it, and TICKETS come with shared names only",
     hint="Keep the bit SHARED of the Hello with the connection. Give tickets where you hand out.",
     sentences="hello.10 hello.19 shared.1 messages.6",
 )
