@@ -4,12 +4,12 @@ from mutants_shipped import Mutant
 
 MUTANTS = [
     Mutant(
-        "messages of workers have no tickets",
+        "new messages are said to come again",
         "S18.1",
         "Messages.flags should be",
         "SharedReader._hand_out",
+        "delivery.is_again",
         "True",
-        "False",
     ),
     Mutant(
         "a shared name may have an until",

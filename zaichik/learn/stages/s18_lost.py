@@ -59,8 +59,7 @@ async def one_at_a_time(worker: Worker, numbers: dict[int, int]) -> None:
     hint="Count what all subscriptions of a connection have, of every shared name. A suspect needs "
     "that to be 0; then nothing more until it is settled.",
     how="Give each connection a hand: the set of what its workers have. Mark a message that was "
-    "lost as suspect. Before you hand out, ask: is a suspect in this hand? Is this one, and is the "
-    "hand empty?",
+    "lost as suspect. A hand with a suspect gets nothing, and a suspect goes only to an empty hand.",
     where="zaichik/core/work_queue/isolation.py: why, and for which hands.",
     sentences="shared.11 messages.6",
 )
@@ -137,7 +136,7 @@ async def crashes(trial: Trial) -> None:
     "Subscribe of that owner takes it.",
     how="What is named goes to the new subscription with its old ticket: nothing is sent. What "
     "isn't named never arrived, so it is handed out as if it had not been before.",
-    where="zaichik/core/work_queue/absence.py: workers that are away.",
+    where="zaichik/core/work_queue/absence.py: workers that are away, and what they had.",
     sentences="hello.13 owner.6 shared.9 shared.14",
 )
 async def comes_back(trial: Trial) -> None:

@@ -59,7 +59,7 @@ async def no_order(trial: Trial) -> None:
     hint="Look below the head before you hand out, new messages and those that come again alike.",
     how="A new one: tell of all up to the head, and go on there. One that comes again: tell of "
     "that offset alone. Either way it is open no more.",
-    where="zaichik/core/work_queue/work_queue.py: `skip`.",
+    where="zaichik/core/shared_names/shared_reader.py: `_go_over` finds what has gone, and tells.",
     sentences="lag.1 lag.2 lag.3 shared.5 shared.13",
 )
 async def lag(trial: Trial) -> None:

@@ -133,7 +133,8 @@ async def lists(trial: Trial) -> None:
     hint="Keep a count with the message, and the time from which on it may be handed out.",
     how="A delivery is number count + 1. What waits for its time uses nobody's credit. Look for "
     "what is due whenever a worker asks, and once a second.",
-    where="zaichik/core/work_queue/retries.py: `retry`.",
+    where="zaichik/core/work_queue/retries.py: `retry`; the essay above it has a table of what "
+    "comes again when.",
     sentences="messages.6 shared.6 shared.10",
 )
 async def retry(trial: Trial) -> None:

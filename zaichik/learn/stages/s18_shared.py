@@ -313,7 +313,7 @@ async def kinds(trial: Trial) -> None:
     "if nothing is open.",
     how="Compare before you change anything. Open are all messages that were handed out and are "
     "neither done nor dead: those that wait to be handed out again, too.",
-    where="zaichik/core/work_queue/work_queue.py: `agree`.",
+    where="zaichik/core/work_queue/work_queue.py: `agree`, which also says what may change when.",
     sentences="shared.4",
 )
 async def agree(trial: Trial) -> None:
