@@ -217,7 +217,7 @@ async def gone(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "Dead is refused for what there is not, and makes neither a topic nor a name",
+    "a request about the dead of what does not exist is refused, and creates nothing",
     hint="Check the fields, look for the topic, then for a shared name. Create nothing on the way.",
     sentences="dead.6",
 )

@@ -59,7 +59,8 @@ async def one_at_a_time(worker: Worker, numbers: dict[int, int]) -> None:
     hint="Count what all subscriptions of a connection have, of every shared name. A suspect needs "
     "that to be 0; then nothing more until it is settled.",
     how="Give each connection a hand: the set of what its workers have. Mark a message that was "
-    "lost as suspect. A hand with a suspect gets nothing, and a suspect goes only to an empty hand.",
+    "lost as suspect. A suspect goes to an empty hand only, and nothing goes to a hand that has "
+    "one.",
     where="zaichik/core/work_queue/isolation.py: why, and for which hands.",
     sentences="shared.11 messages.6",
 )
