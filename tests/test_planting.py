@@ -8,6 +8,7 @@ from textwrap import dedent
 import pytest
 from learn_mutants import MUTANTS as TINY_MUTANTS
 from mutants_killed import MUTANTS as KILLED_MUTANTS
+from mutants_shared import MUTANTS as SHARED_MUTANTS
 from mutants_shipped import MUTANTS as SHIPPED_MUTANTS
 from planted_durable_slips import DURABLE_SLIPS
 from planted_explanations import WRONG
@@ -295,7 +296,7 @@ def test_every_bug_that_is_kept_can_still_be_planted():
     """A refactoring breaks it here, within a second, and not only where all bugs are planted."""
     offenders = []
     bugs = [*SLIPS, *DURABLE_SLIPS, *TABLE_SLIPS, *FOLLOWING_SLIPS, *SHARED_SLIPS, *MODEL, *WORLD]
-    for bug in [*bugs, *SHIPPED_MUTANTS, *KILLED_MUTANTS]:
+    for bug in [*bugs, *SHIPPED_MUTANTS, *SHARED_MUTANTS, *KILLED_MUTANTS]:
         try:
             bug.planted()
         except CannotPlant as problem:

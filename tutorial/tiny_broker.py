@@ -37,7 +37,7 @@ Limits. To stay short, it also leaves out what the protocol does ask for:
   broker, for all (`ulimit -n` says how many there are). zaichik/net/listener.py shows how to go on.
 
 So of the checks of `zaichik learn check all`, S5.9, S7.8, S7.9, S11.12, S11.13, S12.8, S12.12, S13.4 and S14.10
-fail, those of S16 and S17 are skipped, and all others pass.
+fail, those of S16, S17 and S18 are skipped, and all others pass.
 """
 
 import secrets

@@ -68,7 +68,7 @@ def test_init_makes_a_folder_and_says_how_to_go_on(zaichik, tmp_path, monkeypatc
     ("words", "said"),
     [
         (["init"], "init needs a folder"),
-        (["check", "S99"], "'S99' is not a stage (S0 to S17)"),
+        (["check", "S99"], "'S99' is not a stage (S0 to S18)"),
         (["hint", "S99"], "'S99' is not a stage"),
         (["list", "S99"], "'S99' is not a stage"),
         (["check", "--time-scale", "0"], "not a time scale"),
@@ -219,11 +219,11 @@ def test_after_the_last_stage_it_says_that_you_are_done(zaichik, folder):
     """A stage that is passed again is not the last one to be passed."""
     passed = {"stage": 0, "passed": list(range(len(STAGES)))}
     (folder / "learn-progress.json").write_text(json.dumps(passed), encoding="utf-8")
-    assert "all 18 stages passed: you have built a broker" in zaichik("learn", "check").out
+    assert "all 19 stages passed: you have built a broker" in zaichik("learn", "check").out
     (folder / "learn-progress.json").write_text(
-        json.dumps(passed | {"stage": 17}), encoding="utf-8"
+        json.dumps(passed | {"stage": STAGES[-1].number}), encoding="utf-8"
     )
-    assert "There is no next stage; all 18 stages passed" in zaichik("learn", "next").out
+    assert "There is no next stage; all 19 stages passed" in zaichik("learn", "next").out
 
 
 def test_results_that_cannot_be_written_are_one_sentence(zaichik, folder):
@@ -401,8 +401,8 @@ def test_watch_without_a_terminal_prints_and_ends_with_ctrl_c(start, folder):
     while not lines or "Ctrl-C ends" not in lines[-1]:
         lines.append(process.stdout.readline())
     assert (
-        lines[0].startswith("zaichik learn  [------------------] 0 of 18 stages")
-        or "1 of 18" in lines[0]
+        lines[0].startswith("zaichik learn  [-------------------] 0 of 19 stages")
+        or "1 of 19" in lines[0]
     )
     assert "     S0 has passed\n" in lines
     process.send_signal(signal.SIGINT)
@@ -471,7 +471,7 @@ def test_watch_goes_on_only_when_it_is_told_to(typing, folder):
     code, output = typing("learn", "watch", steps=keys)
     assert code == 0
     assert "running, 3 to go" in output
-    assert "1 of 18 stages" in output
+    assert "1 of 19 stages" in output
     assert "Hello (0x01)" in output
     known = json.loads((folder / "learn-progress.json").read_text(encoding="utf-8"))
     assert (known["stage"], known["hints"]) == (1, {"S1.1": 2})
@@ -485,7 +485,7 @@ def test_watch_says_at_the_last_stage_that_you_are_done(typing, folder):
     (folder / "learn-progress.json").write_text(known, encoding="utf-8")
     code, output = typing("learn", "watch", steps=[("you have built a broker", "q")])
     assert code == 0
-    assert "all 18 stages passed: you have built a broker" in output
+    assert "all 19 stages passed: you have built a broker" in output
 
 
 @pytest.mark.unmeasured

@@ -9,6 +9,7 @@ from learn_liars import is_at, places, places_in
 from learn_mutant import LEFT_OUT_BY_TINY, TINY
 from learn_mutants import MUTANTS
 from mutants_killed import MUTANTS as KILLED_MUTANTS
+from mutants_shared import MUTANTS as SHARED_MUTANTS
 from mutants_shipped import MUTANTS as SHIPPED_MUTANTS
 
 from zaichik.learn import story
@@ -25,6 +26,7 @@ KILLED_ELSEWHERE = (
         "S14.10": "test_server.py: tiny_broker says no GoAway",
     }
     | {mutant.kills: "test_shipped_mutants.py" for mutant in SHIPPED_MUTANTS}
+    | {mutant.kills: "test_shipped_mutants.py" for mutant in SHARED_MUTANTS}
     | {mutant.kills: "test_killed.py" for mutant in KILLED_MUTANTS}
 )
 
@@ -48,6 +50,12 @@ ELSEWHERE = {
     "s17_full",
     "s17_tombstones",
     "s17_changes",
+    "s18_shared",
+    "s18_settling",
+    "s18_dead",
+    "s18_lost",
+    "s18_order",
+    "s18_history",
     "backlog",
 }
 REACHED, RUN = (
@@ -176,7 +184,7 @@ async def test_a_wrong_broker_passes_every_stage_before(mutant):
 
 def test_every_verdict_that_a_stage_words_itself_is_reached_by_some_mutant():
     """All other judgements are shown to be some by test_liars.py; KILLED_ELSEWHERE has the rest of
-    S0, S14, S16 and S17.
+    S0, S14 and S16 to S18.
     """
     if len(RUN) < len(MUTANTS):
         pytest.skip("not all mutants were run")

@@ -6,11 +6,13 @@ import re
 
 import pytest
 from learn_hosts import SURE, find, run, shipped
-from mutants_shipped import MUTANTS
+from mutants_shared import MUTANTS as SHARED_MUTANTS
+from mutants_shipped import MUTANTS as SHIPPED_MUTANTS
 from sampling import sampled
 
 from zaichik.core import producers
 
+MUTANTS = [*SHIPPED_MUTANTS, *SHARED_MUTANTS]
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.unmeasured,

@@ -13,9 +13,9 @@ from zaichik.learn.progress import Progress
 from zaichik.learn.stages import CHECKS, STAGES
 
 
-def test_there_are_eighteen_stages_in_order():
-    assert [stage.number for stage in STAGES] == list(range(18))
-    assert [stage.id for stage in STAGES][-1] == "S17"
+def test_there_are_nineteen_stages_in_order():
+    assert [stage.number for stage in STAGES] == list(range(19))
+    assert [stage.id for stage in STAGES][-1] == "S18"
 
 
 @each("stage", STAGES, shown=lambda stage: stage.id)
@@ -120,9 +120,9 @@ def test_checks_are_selected_by_stage_or_name(what, first, count):
     assert (selected[0].id, len(selected)) == (first, count)
 
 
-@pytest.mark.parametrize("what", ["S18", "S5.99", "18", "S7-S5", "S15-S18", "S5-", "everything"])
+@pytest.mark.parametrize("what", ["S19", "S5.99", "19", "S7-S5", "S15-S19", "S5-", "everything"])
 def test_what_is_neither_is_told(what):
-    with pytest.raises(NoSuchCheck, match="S0 to S17"):
+    with pytest.raises(NoSuchCheck, match="S0 to S18"):
         examination.select(what, Progress())
 
 
@@ -135,9 +135,9 @@ ALL = list(range(len(STAGES)))
         ([], 0, ""),
         ([0], 0, "S0 has passed; for the next stage: zaichik learn next --config x.toml"),
         (ALL[:-1], ALL[-1], ""),
-        ([ALL[-1]], ALL[-1], "S17, the last stage, has passed; not passed yet: S0, S1, S2"),
-        (ALL, ALL[-1], "all 18 stages passed: you have built a broker"),
-        (ALL, 3, "all 18 stages passed: you have built a broker"),
+        ([ALL[-1]], ALL[-1], "S18, the last stage, has passed; not passed yet: S0, S1, S2"),
+        (ALL, ALL[-1], "all 19 stages passed: you have built a broker"),
+        (ALL, 3, "all 19 stages passed: you have built a broker"),
     ],
 )
 def test_what_follows_a_stage_is_the_next_or_the_end(passed, stage, said):

@@ -129,6 +129,7 @@ ERRORS = {
 }
 ERROR_CODES = {name: code for code, name in ERRORS.items()}
 OF_TABLE = 4  # a flag of Subscribed
+SHARING = 2  # a flag of Subscribe
 RETRYABLE, FATAL = 1, 2  # flags of an Error: retry later; the broker closes afterwards
 RETRYABLE_ERRORS = {
     "HANDSHAKE_TIMEOUT",
@@ -141,7 +142,7 @@ RETRYABLE_ERRORS = {
     "STORAGE_FULL",
 }
 
-HEARTBEAT, OWNER, DURABLE, TABLES, SHARED = 1, 2, 4, 8, 16  # the features
+HEARTBEAT, OWNER, DURABLE, TABLES, SHARED = 1, 2, 4, 8, 16  # the features, the last of them SHARED
 ENDS = {  # reasons for an end, by the event that gives them
     "SubscriptionEnded": {1: "UNTIL", 2: "TAKEN_OVER", 3: "FORBIDDEN", 4: "DELETED", 5: "DAMAGED"},
     "GoAway": {1: "STOPPING", 2: "DISCONNECTED", 3: "STORAGE", 4: "CREDENTIALS_ENDED"},
@@ -197,6 +198,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "Ping": {"value": 0},
     "Describe": {"kind": 0, "prefix": "", "after": "", "limit": 100},
     "Delete": {"epoch": 0},
+    "Settle": {"reason": ""},
+    "Dead": {"user": "", "from_offset": 0, "count": 100},
     "Explain": {"subscription": "", "offset": 0, "time": 0, "key": b""},
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from zaichik.learn.layouts import SHARING
 from zaichik.learn.wire import Frame, Message
 
 
@@ -57,7 +58,9 @@ class Ledgers:
 
     def asked(self, name: str, frame_id: int, fields: dict[str, Any]) -> None:
         """Record a request."""
-        if name == "Subscribe":
+        # What a worker of a shared name has is settled one by one, and not by commits.
+        is_shared = fields.get("flags", 0) & SHARING
+        if name == "Subscribe" and not is_shared:
             self._ledgers[frame_id] = Ledger(fields["credit"], fields["credit_bytes"])
         elif name == "Commit":
             self._commits[frame_id] = fields["subscription"]

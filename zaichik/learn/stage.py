@@ -54,7 +54,7 @@ class Stage:
     """A step on the way to a broker.
 
     Attributes:
-        number: 0 to 17.
+        number: 0 to 18.
         title: what the broker can do afterwards.
         goal: what to build, and why.
         tested: what the checks do.

@@ -1,9 +1,10 @@
 """`zaichik learn`: build your own broker, in any language, checked stage by stage.
 
-Build your own broker, in any language. Eighteen stages lead from a listening port (S0) through a
-history without a gap (S15) to the optional parts (S16) and tables (S17). Each is checked from
-outside, over TCP, by the wire protocol alone; failures are shown down to the first wrong byte. It
-is also the protocol's conformance suite: `check all` finds out whether a broker conforms.
+Build your own broker, in any language. Nineteen stages lead from a listening port (S0) through a
+history without a gap (S15) to the optional parts (S16), tables (S17) and shared names (S18). Each
+is checked from outside, over TCP, by the wire protocol alone; failures are shown down to the first
+wrong byte. It is also the protocol's conformance suite: `check all` finds out whether a broker
+conforms.
 
 init DIR writes a learn.toml, which says how to start your server. check [WHAT] runs checks: your
 current stage, a stage (S5, or just 5), several (S5-S7), a check (S5.2), or all. next moves on to

@@ -23,6 +23,7 @@ from zaichik.learn.stages import (
     s15_history,
     s16_table_killed,
     s17_following,
+    s18_history,
 )
 
 _FILES = (
@@ -44,6 +45,7 @@ _FILES = (
     s15_history,
     s16_table_killed,
     s17_following,
+    s18_history,
 )
 STAGES: tuple[Stage, ...] = tuple(file.STAGE for file in _FILES)
 CHECKS: dict[str, Check] = {check.id: check for stage in STAGES for check in stage.checks}

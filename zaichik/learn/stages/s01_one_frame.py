@@ -19,7 +19,7 @@ Where: tutorial/tiny_broker.py: `frame` builds one, `Connection.answer` takes on
 
 from zaichik.learn import docstrings
 from zaichik.learn.failure import Failure, Skipped
-from zaichik.learn.layouts import ERROR_CODES, HEARTBEAT, LEAST
+from zaichik.learn.layouts import ERROR_CODES, HEARTBEAT, LEAST, SHARED
 from zaichik.learn.stage import Stage
 from zaichik.learn.trial import Trial
 
@@ -120,7 +120,7 @@ async def any_offer(trial: Trial) -> None:
         {"version_min": 0},
         {"version_max": 9},
         {"version_min": 0, "version_max": 65535},
-        {"features": 2**64 - 16},
+        {"features": 2**64 - 2 * SHARED},
         {"user": "me", "secret": trial.payload().decode()},
     ):
         async with await trial.dial() as connection:

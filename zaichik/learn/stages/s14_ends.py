@@ -11,7 +11,9 @@ from zaichik.learn.failure import Failure
 from zaichik.learn.stages.s14_close import STAGE as STAGE
 from zaichik.learn.trial import Trial
 
-HAVE_A_FLAG = {"Subscribe", "Unsubscribe", "Delete"}  # bit 0; where there are tables, Publish, too
+FLAGS = {"Subscribe": 1, "Unsubscribe": 1, "Delete": 1}  # how many bits a request defines
+FLAGS_OF_TABLES = {"Publish": 1}
+FLAGS_OF_SHARED = {"Subscribe": 3, "Settle": 1, "Dead": 1}
 MANY = 300  # requests of a kind
 STOPPING = 1  # code of GoAway
 PILES_UP_S, STOPS_S = 0.4, 0.2
@@ -39,10 +41,12 @@ async def bad_frames(trial: Trial) -> None:
 )
 async def overlooked(trial: Trial) -> None:
     """Each request with unknown flags; each with a byte too many; a Ping with both."""
-    client = await trial.client(features=layouts.TABLES)
-    have_a_flag = set(HAVE_A_FLAG)
+    client = await trial.client(features=layouts.TABLES | layouts.SHARED)
+    defined = dict(FLAGS)
     if client.limits["features"] & layouts.TABLES:
-        have_a_flag.add("Publish")
+        defined |= FLAGS_OF_TABLES
+    if client.limits["features"] & layouts.SHARED:
+        defined |= FLAGS_OF_SHARED
     await client.send_frame(wire.raw_frame(layouts.TYPES["Ping"], bytes(9), frame_id=9, flags=0x80))
     client.must_be_error(
         await client.reply(9), "UNSUPPORTED", request_type=layouts.TYPES["Ping"], at="flags"
@@ -58,10 +62,14 @@ async def overlooked(trial: Trial) -> None:
         "Describe": {},
         "Delete": topic,
         "Disconnect": {"connection": 0},
+        "Settle": {"subscription": 1, "outcome": 0, "tickets": ()},
+        "Dead": topic | {"name": "worker", "action": 0},
     }
     for name, fields in (requests | others).items():
-        for flag in (1 << bit for bit in range(name in have_a_flag, 8)):
-            await client.expect_error("UNSUPPORTED", name, flags=flag, **fields)
+        kind, body = layouts.TYPES[name], wire.encode(name, frame_id=9, **fields)[12:]
+        for bit in range(defined.get(name, 0), 8):
+            await client.send_frame(wire.raw_frame(kind, body, frame_id=9, flags=1 << bit))
+            client.must_be_error(await client.reply(9), "UNSUPPORTED", request_type=kind)
     await client.publish(trial.topic(), trial.message(), first_offset=0, subscribers=0)
     for name, fields in requests.items():  # not Publish: an extra byte makes its batch a bad one
         body = wire.encode(name, frame_id=9, **fields)[12:] + b"!"

@@ -28,6 +28,8 @@ type broker struct {
 	idle     time.Duration
 	lastTime int64
 
+	lastTicket uint64
+
 	topics      map[string]*topic
 	lastDeleted uint64 // the greatest epoch of a deleted topic
 	producers   map[uint64]*producer
@@ -41,7 +43,7 @@ type broker struct {
 
 func newBroker(idle time.Duration) *broker {
 	return &broker{
-		boot: rand.Uint64() | 1, idle: idle, topics: map[string]*topic{}, producers: map[uint64]*producer{},
+		lastTicket: uint64(time.Now().UnixMicro()), boot: rand.Uint64() | 1, idle: idle, topics: map[string]*topic{}, producers: map[uint64]*producer{},
 		connections: map[uint64]*conn{},
 	}
 }
@@ -134,6 +136,9 @@ func (b *broker) sweep(now int64) {
 	for _, t := range b.topics {
 		b.forgetPositions(t, now)
 		t.expire(now)
+		for _, q := range t.queues {
+			q.sweep(now)
+		}
 		t.freeRead()
 		t.closeWindows(now)
 	}

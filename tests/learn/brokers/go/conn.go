@@ -90,7 +90,7 @@ func (c *conn) goAway(code uint16, text string, now int64) {
 // giveUp ends the connection with an error that answers no request.
 func (c *conn) giveUp(f *fault) {
 	c.answer(header{}, reply{}, f, false)
-	c.finish(c.broker.now())
+	c.lost(c.broker.now())
 }
 
 func (c *conn) serve() {
@@ -102,7 +102,7 @@ func (c *conn) serve() {
 		c.link.SetReadDeadline(time.Time{}) // the broker stops: write says when to end
 	} else if !c.ending {
 		c.torn = err != nil
-		c.finish(b.now())
+		c.lost(b.now())
 	}
 	b.mu.Unlock()
 	b.readers.Done()
@@ -193,7 +193,7 @@ func (c *conn) handle(h header, body []byte) bool {
 	r, err := c.judge(h, body)
 	c.answer(h, r, err, first)
 	if f, failed := err.(*fault); failed && (first || f.fatal()) {
-		c.finish(b.now())
+		c.lost(b.now())
 	}
 	return !c.ending
 }
@@ -205,7 +205,7 @@ func (c *conn) judge(h header, body []byte) (reply, error) {
 		return reply{}, &fault{code: malformed, field: "zero", text: "two bytes of the header are not zero"}
 	case !c.greeted && h.typ != hello:
 		return reply{}, &fault{code: helloRequired, text: "the first frame must be a Hello"}
-	case h.typ < hello || h.typ > disconnect:
+	case (h.typ < hello || h.typ > disconnect) && h.typ != settle && h.typ != dead:
 		return reply{}, unknown("type")
 	case h.flags&^flagsOf[h.typ] != 0:
 		return reply{}, unknown("flags")
@@ -322,7 +322,7 @@ func (c *conn) abandon() {
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()
 	c.torn = true
-	c.finish(c.broker.now())
+	c.lost(c.broker.now())
 	c.link.SetReadDeadline(time.Now().Add(lingerTime))
 	c.link.CloseWrite()
 }

@@ -28,6 +28,7 @@ const (
 	notEmpty             uint16 = 81
 	takenOver            uint16 = 82
 	tableFull            uint16 = 85
+	noSuchName           uint16 = 86
 )
 
 var retryable = map[uint16]bool{

@@ -20,6 +20,9 @@ const (
 	remove
 	disconnect
 
+	settle byte = 14
+	dead   byte = 15
+
 	messages          byte = 0x40
 	lagged            byte = 0x41
 	subscriptionEnded byte = 0x42
@@ -33,6 +36,8 @@ const (
 const (
 	flagTombstones  byte = 1 // Publish
 	flagOwned       byte = 1 // Subscribe
+	flagShared      byte = 2
+	flagByKey       byte = 4
 	flagForget      byte = 1 // Unsubscribe
 	flagIfEmpty     byte = 1 // Delete
 	flagDuplicate   byte = 1 // Published
@@ -41,12 +46,18 @@ const (
 	flagTable       byte = 4
 	flagHoles       byte = 1 // Messages
 	flagRedelivered byte = 2
+	flagTickets     byte = 4
+	flagDelayed     byte = 1 // Settle
+	flagSelected    byte = 1 // Dead
 	flagRetryable   byte = 1 // Error
 	flagFatal       byte = 2
 )
 
 // flagsOf holds the bits that each request's type defines.
-var flagsOf = map[byte]byte{publish: flagTombstones, subscribe: flagOwned, unsubscribe: flagForget, remove: flagIfEmpty}
+var flagsOf = map[byte]byte{
+	publish: flagTombstones, subscribe: flagOwned | flagShared | flagByKey, unsubscribe: flagForget, remove: flagIfEmpty,
+	settle: flagDelayed, dead: flagSelected,
+}
 
 // Reasons why a subscription or a connection ends.
 const (
@@ -70,6 +81,7 @@ const (
 	featureHeartbeat uint64 = 1
 	featureOwner     uint64 = 2
 	featureTables    uint64 = 8
+	featureShared    uint64 = 16
 )
 
 const headerSize = 12
@@ -103,6 +115,13 @@ func (e *encoder) u16(v uint16) { e.buf = binary.LittleEndian.AppendUint16(e.buf
 func (e *encoder) u32(v uint32) { e.buf = binary.LittleEndian.AppendUint32(e.buf, v) }
 func (e *encoder) u64(v uint64) { e.buf = binary.LittleEndian.AppendUint64(e.buf, v) }
 func (e *encoder) str(v string) { e.u16(uint16(len(v))); e.buf = append(e.buf, v...) }
+
+func (e *encoder) numbers(all []uint64) {
+	e.u32(uint32(len(all)))
+	for _, v := range all {
+		e.u64(v)
+	}
+}
 
 // batch adds messages as two columns.
 func (e *encoder) batch(all []message) {
@@ -155,6 +174,17 @@ func (d *decoder) str(field string) string {
 	text := d.take(int(d.u16()))
 	d.require(utf8.Valid(text), field)
 	return string(text)
+}
+
+func (d *decoder) numbers(field string) []uint64 {
+	count := int(d.u32())
+	d.require(count <= maxBatch, field)
+	data := d.take(8 * min(count, len(d.data)))
+	all := make([]uint64, len(data)/8)
+	for i := range all {
+		all[i] = binary.LittleEndian.Uint64(data[8*i:])
+	}
+	return all
 }
 
 // require tells of a field that is whole, and wrong.

@@ -27,6 +27,10 @@ func (c *conn) carryOut(h header, body []byte) (reply, error) {
 		return c.describe(d, now)
 	case remove:
 		return c.remove(h, d, now)
+	case settle:
+		return c.settle(h, d, now)
+	case dead:
+		return c.dead(h, d, now)
 	default:
 		return c.disconnect(d, now)
 	}
@@ -56,7 +60,7 @@ func (c *conn) hello(d *decoder) (reply, error) {
 	c.greeted = true
 	c.lastHeard = c.broker.now()
 	c.client = client
-	c.features = features & (featureHeartbeat | featureOwner | featureTables)
+	c.features = features & (featureHeartbeat | featureOwner | featureTables | featureShared)
 	var e encoder
 	e.u16(1)
 	e.u64(c.features)
@@ -201,6 +205,7 @@ func (c *conn) subscribe(h header, d *decoder, now int64) (reply, error) {
 	if owned {
 		owner, attempt = d.u64(), d.u32()
 	}
+	w := d.wish(h.flags, name, until, owner, attempt)
 	d.require(h.id > c.lastID, "id")
 	d.require(legalTopic(topicName), "topic")
 	d.require(name == "" || legalName(name), "name")
@@ -233,9 +238,17 @@ func (c *conn) subscribe(h header, d *decoder, now int64) (reply, error) {
 	s := &subscription{
 		id: h.id, conn: c, topic: t, name: name, until: until, credit: int(credit), creditBytes: int(creditBytes),
 	}
-	p := t.positions[name]
-	resumed := p != nil
+	p, q := t.positions[name], t.queues[name]
+	if p != nil && w.shared || q != nil && !w.shared {
+		return reply{}, invalid("name")
+	}
+	resumed := p != nil || q != nil
 	switch {
+	case q != nil:
+		if err := q.admits(w); err != nil {
+			return reply{}, err
+		}
+		s.start = q.start()
 	case resumed:
 		s.start = p.committed
 		s.again = p.delivered
@@ -258,7 +271,7 @@ func (c *conn) subscribe(h header, d *decoder, now int64) (reply, error) {
 	}
 	s.next, s.committed = s.start, s.start
 	s.fresh = start == 0
-	if resumed {
+	if p != nil {
 		s.fresh, s.told = p.fresh, p.told
 	}
 	flags := byte(0)
@@ -266,7 +279,12 @@ func (c *conn) subscribe(h header, d *decoder, now int64) (reply, error) {
 		flags = flagNamed
 		if resumed {
 			flags |= flagResumed
-		} else {
+		}
+	}
+	if w.shared {
+		s.committed = s.share(w, now).committed()
+	} else if name != "" {
+		if p == nil {
 			p = &position{committed: s.start, delivered: s.start, owner: owner, attempt: attempt, fresh: s.fresh}
 			t.positions[name] = p
 		}
@@ -306,6 +324,9 @@ func (c *conn) unsubscribe(h header, d *decoder, now int64) (reply, error) {
 	if s == nil {
 		return reply{}, noSubscription()
 	}
+	if h.flags&flagForget != 0 && s.queue != nil && s.queue.hasOthers(s) {
+		return reply{}, &fault{code: notEmpty, field: "name", text: "others have this name"}
+	}
 	s.leave(now, h.flags&flagForget != 0)
 	delete(c.subscriptions, id)
 	c.turns = slices.DeleteFunc(c.turns, func(other *subscription) bool { return other == s })
@@ -320,6 +341,9 @@ func (c *conn) commit(d *decoder) (reply, error) {
 	s := c.subscriptions[id]
 	if s == nil {
 		return reply{}, noSubscription()
+	}
+	if s.queue != nil {
+		return reply{}, invalid("subscription")
 	}
 	if err := s.settle(next); err != nil {
 		return reply{}, err
@@ -359,7 +383,7 @@ func (c *conn) remove(h header, d *decoder, now int64) (reply, error) {
 	}
 	t.expire(now)
 	c.broker.forgetPositions(t, now)
-	if h.flags&flagIfEmpty != 0 && (t.head < t.next || len(t.subscriptions) > 0 || len(t.positions) > 0) {
+	if h.flags&flagIfEmpty != 0 && (t.head < t.next || len(t.subscriptions) > 0 || len(t.positions) > 0 || len(t.queues) > 0) {
 		return reply{}, &fault{code: notEmpty, field: "topic", text: "the topic is in use"}
 	}
 	for s := range t.subscriptions {

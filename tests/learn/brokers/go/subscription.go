@@ -69,11 +69,18 @@ type subscription struct {
 	told    uint64 // of a table: the deletedBelow that it was told, or need not be
 	missing bool   // a tombstone that it had not reached has gone
 
-	pieces []piece
-	count  int // messages in flight
-	bytes  int // of the pieces in flight
-	ended  bool
-	over   bool // taken over, or its topic was deleted: commits move no position
+	pieces  []piece
+	count   int    // messages in flight
+	bytes   int    // of the pieces in flight
+	queue   *queue // nil: its name is not shared
+	owner   uint64
+	attempt uint32
+	timeout int64                   // µs; 0: none
+	held    map[uint64]*openMessage // by ticket
+	overdue map[uint64]int          // bytes of what it had for too long, by ticket: they still use its credit
+
+	ended bool
+	over  bool // taken over, or its topic was deleted: commits move no position
 }
 
 // pieceBytes is how much a subscription may send before it is another one's turn.
@@ -87,6 +94,9 @@ func (s *subscription) hasCredit() bool {
 func (s *subscription) step(buf []byte, now int64) []byte {
 	if s.ended {
 		return buf
+	}
+	if s.queue != nil {
+		return s.stepQueue(buf, now)
 	}
 	t := s.topic
 	if t.table != nil {
@@ -184,6 +194,9 @@ func (s *subscription) end(code uint16, text string) []byte {
 	s.ended = true
 	s.over = code != endUntil
 	delete(s.topic.subscriptions, s)
+	if s.queue != nil {
+		s.queue.leave(s)
+	}
 	var e encoder
 	e.u16(code)
 	e.u64(s.next)
@@ -195,6 +208,12 @@ func (s *subscription) end(code uint16, text string) []byte {
 func (s *subscription) leave(now int64, forget bool) {
 	s.ended = true
 	delete(s.topic.subscriptions, s)
+	if s.queue != nil {
+		s.queue.leave(s)
+		if forget {
+			delete(s.topic.queues, s.name)
+		}
+	}
 	if p := s.position; p != nil && p.reader == s {
 		p.reader = nil
 		p.expires = now + keepPosition

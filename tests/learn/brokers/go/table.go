@@ -160,6 +160,15 @@ func (tb *table) index(offset uint64) int {
 	return sort.Search(len(tb.rows), func(i int) bool { return tb.rows[i].offset >= offset })
 }
 
+// row finds the message with an offset, if it is there.
+func (tb *table) row(offset uint64) *row {
+	i := tb.index(offset)
+	if i == len(tb.rows) || tb.rows[i].offset != offset || tb.rows[i].gone {
+		return nil
+	}
+	return tb.rows[i]
+}
+
 // following tells the offset of the first message at or after an offset.
 func (tb *table) following(offset uint64) uint64 {
 	for _, r := range tb.rows[tb.index(offset):] {

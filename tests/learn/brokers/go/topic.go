@@ -110,6 +110,7 @@ type topic struct {
 
 	subscriptions map[*subscription]bool // those that have not ended
 	positions     map[string]*position
+	queues        map[string]*queue
 
 	table *table // nil: it is none
 }
@@ -118,6 +119,7 @@ func newTopic(name string, epoch uint64, explicit bool) *topic {
 	return &topic{
 		name: name, settings: defaultSettings(), explicit: explicit, epoch: epoch,
 		open: map[string]int64{}, subscriptions: map[*subscription]bool{}, positions: map[string]*position{},
+		queues: map[string]*queue{},
 	}
 }
 
@@ -238,12 +240,15 @@ func (t *topic) closeOldest() {
 func (t *topic) needed() uint64 {
 	needed := t.next
 	for s := range t.subscriptions {
-		if s.position == nil {
+		if s.position == nil && s.queue == nil {
 			needed = min(needed, s.next)
 		}
 	}
 	for _, p := range t.positions {
 		needed = min(needed, p.committed)
+	}
+	for _, q := range t.queues {
+		needed = min(needed, q.needed())
 	}
 	return needed
 }
@@ -255,10 +260,15 @@ func (t *topic) freeRead() {
 	}
 	lowest := t.next
 	for s := range t.subscriptions {
-		lowest = min(lowest, s.next)
+		if s.queue == nil {
+			lowest = min(lowest, s.next)
+		}
 	}
 	for _, p := range t.positions {
 		lowest = min(lowest, p.committed)
+	}
+	for _, q := range t.queues {
+		lowest = min(lowest, q.needed())
 	}
 	t.dropBelow(lowest)
 }
@@ -267,6 +277,34 @@ func (t *topic) freeRead() {
 func (t *topic) at(offset uint64) *stored {
 	i := sort.Search(len(t.batches), func(i int) bool { return t.batches[i].end() > offset })
 	return t.batches[i]
+}
+
+// read finds one message, and when it was accepted; not if it has gone, or is a hole.
+func (t *topic) read(offset uint64) (message, int64, bool) {
+	if offset < t.head || offset >= t.next {
+		return message{}, 0, false
+	}
+	if t.table != nil {
+		r := t.table.row(offset)
+		if r == nil {
+			return message{}, 0, false
+		}
+		return r.message, r.accepted, true
+	}
+	from := t.at(offset)
+	return from.messages[offset-from.first], from.accepted, true
+}
+
+func (t *topic) isHole(offset uint64) bool {
+	return t.table != nil && offset >= t.head && t.table.row(offset) == nil
+}
+
+// readableFrom passes holes.
+func (t *topic) readableFrom(offset uint64) uint64 {
+	if t.table == nil || offset < t.head {
+		return offset
+	}
+	return t.table.following(offset)
 }
 
 // since finds the first message accepted at a time or after it.

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import signal
 import sys
@@ -60,6 +61,7 @@ class Broker:
         self.last_number = 0
         self.last_now = 0
         self.greatest_deleted = 0
+        self.tickets = itertools.count(self.now())
         self.tasks: set[asyncio.Task[Any]] = set()
 
     def now(self) -> int:

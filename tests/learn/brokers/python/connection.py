@@ -10,6 +10,7 @@ import wire
 from handlers import Requests
 from subscription import Subscription
 from wire import Body, Fault
+from worker import Worker
 
 if TYPE_CHECKING:
     from broker import Broker
@@ -105,8 +106,11 @@ class Connection(asyncio.Protocol):
 
     # Ending.
 
-    def end_subscriptions(self) -> None:
+    def end_subscriptions(self, *, is_lost: bool = False) -> None:
+        was_alone = self.hand_size() == 1
         for subscription in self.subscriptions.values():
+            if is_lost:
+                subscription.lose(was_alone=was_alone)
             subscription.end()
             self.leave_name(subscription)
         self.subscriptions.clear()
@@ -117,12 +121,23 @@ class Connection(asyncio.Protocol):
             session.reader = None
             session.gone_at = self.broker.seconds()
 
+    # Its hand: what the workers of all shared names have here.
+
+    def workers(self) -> list[Worker]:
+        return [each for each in self.subscriptions.values() if isinstance(each, Worker)]
+
+    def hand_size(self) -> int:
+        return sum(len(worker.held) + len(worker.overdue) for worker in self.workers())
+
+    def has_suspect(self) -> bool:
+        return any(message.is_suspect for worker in self.workers() for message in worker.held.values())
+
     def finish(self) -> None:
         """All subscriptions end, and our side of the stream; what still comes is read and dropped for a second."""
         if self.done:
             return
         self.done = True
-        self.end_subscriptions()
+        self.end_subscriptions(is_lost=True)
         self.buffer.clear()
         self.room.set()
         if self.lost:
@@ -140,6 +155,7 @@ class Connection(asyncio.Protocol):
         self.finish()
 
     def go_away(self, code: int, text: str) -> None:
+        self.end_subscriptions()
         self.send(wire.GO_AWAY, 0, struct.pack("<H", code) + wire.string(text))
         self.finish()
 

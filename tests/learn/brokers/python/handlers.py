@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import describe
 import wire
+from shared_requests import SharedRequests, Wish
 from subscription import Subscription
 from topic import Session, Topic, check_settings
 from wire import Body, Fault
@@ -19,7 +20,7 @@ MAX_SESSIONS = 10_000
 EARLIEST, LATEST, AT_OFFSET, AT_TIME = range(4)
 
 
-class Requests:
+class Requests(SharedRequests):
     """Of one connection."""
 
     def __init__(self, connection: "Connection") -> None:
@@ -39,6 +40,8 @@ class Requests:
             wire.DESCRIBE: self.describe,
             wire.DELETE: self.delete,
             wire.DISCONNECT: self.disconnect,
+            wire.SETTLE: self.settle,
+            wire.DEAD: self.about_dead,
         }
 
     def hello(self, _number: int, _flags: int, body: Body) -> bytes:
@@ -124,6 +127,7 @@ class Requests:
         epoch, until, credit, credit_bytes = body.u64(), body.u64(), body.u32(), body.u32()
         owned = bool(flags & wire.OWNED)
         owner, attempt = (body.u64(), body.u32()) if owned else (None, 0)
+        sharing = self.sharing(flags, body)
         body.end()
         topic_name, name = wire.topic_name(raw), wire.session_name(raw_name)
         connection = self.connection
@@ -137,34 +141,45 @@ class Requests:
             raise Fault(wire.INVALID_FIELD, "credit_bytes", "credit_bytes is at least 1")
         if owner == 0:
             raise Fault(wire.INVALID_FIELD, "owner", "an owner is not 0")
+        wish = Wish(number, name, start, value, until, owner, attempt, sharing)
+        self.check_sharing(wish, flags)
         if len(connection.subscriptions) >= MAX_SUBSCRIPTIONS:
             raise Fault(wire.TOO_MANY_SUBSCRIPTIONS, "", "the connection has as many as it may")
         topic = self.readable_topic(topic_name, epoch)
         if topic.table is not None and not connection.features & wire.TABLES:
             raise Fault(wire.UNSUPPORTED, "topic", "it is a table, and this client does not know tables")
+        subscription, flags = self.worker(topic, wish) if sharing else self.reader(topic, wish)
+        subscription.credit, subscription.credit_bytes = credit, credit_bytes
+        connection.last_subscription = number
+        connection.subscriptions[number] = subscription
+        topic.readers[subscription] = None
+        subscription.task = self.broker.spawn(subscription.run())
+        if topic.table is not None:
+            flags |= wire.OF_TABLE
+        place, committed = subscription.start, subscription.committed
+        return struct.pack("<BQQQQ", flags, topic.epoch, place, topic.next, committed)
+
+    def reader(self, topic: Topic, wish: Wish) -> tuple[Subscription, int]:
+        """A subscription that shares nothing, and the flags of its Subscribed."""
+        name, start, owner, attempt = wish.name, wish.start, wish.owner, wish.attempt
+        if name in topic.queues:
+            raise Fault(wire.INVALID_FIELD, "name", "this name is shared")
         session = topic.sessions.get(name)
         resumed = session is not None
         if session is not None:
             session.judge(owner, attempt)
             place = session.committed
         else:
-            place = self.starting_place(topic, start, value)
+            place = self.starting_place(topic, start, wish.value)
             if name:
                 session = self.new_session(topic, name, place)
                 session.begins_empty = start == EARLIEST
-        subscription = Subscription(connection, number, topic, place, until)
-        subscription.credit, subscription.credit_bytes = credit, credit_bytes
+        subscription = Subscription(self.connection, wish.number, topic, place, wish.until)
         subscription.told = None if start == EARLIEST else 0
         if session is not None:
             self.take_name(subscription, session, owner, attempt)
-        connection.last_subscription = number
-        connection.subscriptions[number] = subscription
-        topic.readers[subscription] = None
-        subscription.task = self.broker.spawn(subscription.run())
         flags = (wire.NAMED if name else 0) | (wire.RESUMED if resumed else 0)
-        if topic.table is not None:
-            flags |= wire.OF_TABLE
-        return struct.pack("<BQQQQ", flags, topic.epoch, place, topic.next, place)
+        return subscription, flags
 
     def readable_topic(self, name: str, epoch: int) -> Topic:
         topic = self.broker.topics.get(name)
@@ -211,12 +226,9 @@ class Requests:
         number = body.u32()
         body.end()
         subscription = self.of_connection(number)
+        if flags & wire.FORGET:
+            subscription.forget()
         subscription.end()
-        session = subscription.session
-        if flags & wire.FORGET and session is not None and session.reader is subscription:
-            sessions = subscription.topic.sessions
-            for name in [name for name, kept in sessions.items() if kept is session]:
-                del sessions[name]
         self.connection.leave_name(subscription)
         del self.connection.subscriptions[number]
         return b"\0"
@@ -259,7 +271,7 @@ class Requests:
             raise Fault(wire.EPOCH_CHANGED, "epoch", "the topic is not the one you know")
         if flags & wire.IF_EMPTY:
             topic.expire(self.broker.now())
-            if topic.head < topic.next or topic.readers or topic.sessions:
+            if topic.head < topic.next or topic.readers or topic.sessions or topic.queues:
                 raise Fault(wire.NOT_EMPTY, "", "it has messages, readers or positions")
         self.broker.delete(topic)
         return b"\0"

@@ -39,6 +39,9 @@ class Subscription(TableReading):
         if self.task is not None and self.task is not asyncio.current_task():
             self.task.cancel()
 
+    def lose(self, *, was_alone: bool) -> None:
+        """Its connection is lost, without a Close."""
+
     def end_with(self, code: int, why: str) -> None:
         if self.ended:
             return
@@ -49,6 +52,20 @@ class Subscription(TableReading):
     def end_if_reached(self) -> None:
         if self.cursor >= self.until:
             self.end_with(wire.UNTIL, "the subscription reached its until")
+
+    # What of the topic it may still be sent.
+
+    def needed(self) -> int:
+        return self.cursor
+
+    def forget(self) -> None:
+        """The position of its name goes, if it still has the name."""
+        session = self.session
+        if session is None or session.reader is not self:
+            return
+        sessions = self.topic.sessions
+        for name in [name for name, kept in sessions.items() if kept is session]:
+            del sessions[name]
 
     # Credit.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import wire
 from table import TABLE, TOMBSTONES, Table
+from work_queue import WorkQueue
 
 if TYPE_CHECKING:
     from subscription import Subscription
@@ -123,6 +124,7 @@ class Topic:
         self.windows: OrderedDict[bytes, int] = OrderedDict()  # of each key its last opening, the oldest first
         self.readers: dict[Subscription, None] = {}
         self.sessions: dict[str, Session] = {}
+        self.queues: dict[str, WorkQueue] = {}
         self.table: Table | None = None
         self.begin_table()
 
@@ -181,6 +183,28 @@ class Topic:
 
     def earliest(self) -> int:
         return self.next if self.settings[TTL] == 0 else self.head
+
+    # One message, for shared names.
+
+    def read(self, offset: int) -> tuple[int, bytes, bytes] | None:
+        """The message's acceptance time, key and payload; None if it has gone, or is a hole."""
+        if self.table is not None:
+            row = self.table.rows.get(offset)
+            return row and (row.time, row.key, row.payload)
+        if not self.head <= offset < self.next:
+            return None
+        stored = self.stored_at(offset)
+        at = offset - stored.base
+        return stored.time, stored.batch.keys[at], stored.batch.payloads[at]
+
+    def is_hole(self, offset: int) -> bool:
+        return self.table is not None and offset >= self.head and offset not in self.table.rows
+
+    def next_readable(self, offset: int) -> int:
+        """The first offset from here on that is no hole: readable, or gone."""
+        if self.table is None or offset < self.head:
+            return offset
+        return self.table.next_row(offset)
 
     # Publishing.
 
@@ -252,7 +276,8 @@ class Topic:
             return
         needed_here = [max(r.cursor, self.head) < min(r.until, head) for r in self.readers if r.session is None]
         needed_by_name = [session.committed < head for session in self.sessions.values()]
-        if any(needed_here) or any(needed_by_name):
+        needed_by_queue = [queue.needed() < head for queue in self.queues.values()]
+        if any(needed_here) or any(needed_by_name) or any(needed_by_queue):
             raise wire.Fault(wire.TOPIC_FULL, "", "a reader still needs what would have to go")
 
     # Once a second.
@@ -262,9 +287,12 @@ class Topic:
             if session.reader is None and seconds >= session.gone_at + KEPT_SECONDS:
                 del self.sessions[name]
         self.expire(now)
+        for queue in self.queues.values():
+            queue.sweep(seconds, now)
         if self.settings[TTL] == 0:
-            places = [reader.cursor for reader in self.readers]
+            places = [reader.needed() for reader in self.readers]
             places += [session.committed for session in self.sessions.values()]
+            places += [queue.needed() for queue in self.queues.values()]
             self.free_below(min([*places, self.next]))
         if self.settings[WINDOW]:
             self._forget_windows(now)

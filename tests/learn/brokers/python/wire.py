@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 HELLO, CREATE, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, COMMIT, PING, CLOSE, DESCRIBE, DELETE, DISCONNECT = range(1, 12)
+SETTLE, DEAD = 14, 15
 MESSAGES, LAGGED, ENDED, GO_AWAY, DELETIONS_MISSED = range(0x40, 0x45)
 ERROR = 0xFF
 REPLY = 0x80
@@ -12,18 +13,20 @@ FOREVER = 2**64 - 1
 
 # Flags.
 DUPLICATE = 1
-OWNED = 1
+OWNED, SHARED, BY_KEY = 1, 2, 4
 NAMED, RESUMED, OF_TABLE = 1, 2, 4
 FORGET = 1
 IF_EMPTY = 1
 TOMBSTONES = 1
-HOLES, REDELIVERED = 1, 2
+HOLES, REDELIVERED, TICKETS = 1, 2, 4
+DELAYED = 1
+SELECTED = 1
 RETRYABLE, FATAL = 1, 2
 REQUEST_FLAGS = {
     HELLO: 0,
     CREATE: 0,
     PUBLISH: TOMBSTONES,
-    SUBSCRIBE: OWNED,
+    SUBSCRIBE: OWNED | SHARED | BY_KEY,
     UNSUBSCRIBE: FORGET,
     COMMIT: 0,
     PING: 0,
@@ -31,7 +34,13 @@ REQUEST_FLAGS = {
     DESCRIBE: 0,
     DELETE: IF_EMPTY,
     DISCONNECT: 0,
+    SETTLE: DELAYED,
+    DEAD: SELECTED,
 }
+
+# What a Settle says of a message, and what a Dead does.
+DONE, RETRY, REJECT, RELEASE, GIVE_BACK, LOSE, EXTEND = range(7)
+LIST, REVIVE, FORGET_DEAD, FORGET_NAME = range(4)
 
 # Error codes.
 MALFORMED, FRAME_TOO_LARGE, HELLO_REQUIRED, UNSUPPORTED_VERSION, HANDSHAKE_TIMEOUT, FRAME_TIMEOUT, IDLE_TIMEOUT = range(
@@ -42,7 +51,7 @@ INVALID_FIELD, UNSUPPORTED, NO_SUCH_TOPIC, TOPIC_EXISTS, TOO_MANY_TOPICS, TOO_MA
 NO_SUCH_SUBSCRIPTION, NOT_IN_FLIGHT, OFFSET_AHEAD, EPOCH_CHANGED, FORBIDDEN = range(70, 75)
 MESSAGE_TOO_LARGE, BATCH_TOO_LARGE, TOPIC_FULL, SEQUENCE_GAP, PRODUCER_UNKNOWN = range(75, 80)
 NO_MEMORY, NOT_EMPTY, TAKEN_OVER = range(80, 83)
-TABLE_FULL = 85
+TABLE_FULL, NO_SUCH_NAME = 85, 86
 MAY_RETRY = {HANDSHAKE_TIMEOUT, FRAME_TIMEOUT, IDLE_TIMEOUT, TOO_MANY_CONNECTIONS, SLOW_CONSUMER, TOPIC_FULL, NO_MEMORY}
 FIRST_HARMLESS = 64
 
@@ -60,8 +69,8 @@ MAX_KEY = 1024
 MAX_NAME = 200
 
 # What Welcome tells besides.
-HEARTBEAT, OWNER, TABLES = 1, 2, 8
-FEATURES = HEARTBEAT | OWNER | TABLES
+HEARTBEAT, OWNER, TABLES, SHARING = 1, 2, 8, 16
+FEATURES = HEARTBEAT | OWNER | TABLES | SHARING
 IDLE_MS = 3000
 BROKER_NAME = "python-from-the-text 1"
 
@@ -94,6 +103,7 @@ class Body:
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
+        self.long: list[str] = []
 
     def raw(self, size: int) -> bytes:
         if self.at + size > len(self.data):
@@ -119,6 +129,13 @@ class Body:
     def string(self) -> bytes:
         return self.raw(self.u16())
 
+    def numbers(self, field: str) -> list[int]:
+        """A list; one that is too long is wrong once the body has been found to be whole."""
+        raw = self.raw(8 * self.u32())
+        if len(raw) > 8 * MAX_BATCH:
+            self.long.append(field)
+        return list(struct.unpack(f"<{len(raw) // 8}Q", raw))
+
     def settings(self) -> list[tuple[int, int]]:
         return [(self.u8(), self.u64()) for _ in range(self.u8())]
 
@@ -128,6 +145,8 @@ class Body:
     def end(self) -> None:
         if self.at < len(self.data):
             raise Fault(MALFORMED, text="the body goes on after its last field")
+        if self.long:
+            raise Fault(INVALID_FIELD, self.long[0], f"a list has at most {MAX_BATCH} numbers")
 
 
 def text(raw: bytes, field: str) -> str:
@@ -231,6 +250,10 @@ def string(value: str) -> bytes:
 
 def settings(values: dict[int, int]) -> bytes:
     return bytes([len(values)]) + b"".join(struct.pack("<BQ", number, values[number]) for number in sorted(values))
+
+
+def numbers(values: list[int]) -> bytes:
+    return struct.pack(f"<I{len(values)}Q", len(values), *values)
 
 
 def frame(kind: int, flags: int, number: int, body: bytes) -> bytes:
