@@ -23,6 +23,7 @@ from zaichik.core.report.rows import (
     connection_row,
     counters,
     marks,
+    readable,
     reader_row,
     slowest,
     topic_row,
@@ -295,7 +296,11 @@ def _marks(query: Query) -> JSON:
     if topic is None:
         return {"marks": []}
     most = min(query.request.limit, MAX_MARKS)
-    return {"marks": marks(topic, most, query.now_us)}
+    found = marks(topic, most, query.now_us)
+    page: JSON = {"marks": found}
+    if topic.retained.has_holes:
+        page["readable"] = readable(topic, found)
+    return page
 
 
 def _one(query: Query, also: Action) -> TopicController | None:
