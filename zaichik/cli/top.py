@@ -11,8 +11,8 @@ from zaichik.apps.views.styled_lines import Line, line
 from zaichik.apps.views.topics import Row, Topics
 from zaichik.apps.watch.polling import Poller
 from zaichik.base.counted import counted
+from zaichik.base.sizes import show_size
 from zaichik.cli import narrow_table
-from zaichik.cli.quantities import show_size
 
 JSON = dict[str, Any]
 

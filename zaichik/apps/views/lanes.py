@@ -8,7 +8,7 @@ from zaichik.apps.views import sentence
 from zaichik.apps.views.marks import Lane, Mark
 from zaichik.apps.views.memory import Memory
 from zaichik.apps.views.printable import printable
-from zaichik.apps.views.topic_state import JSON, TopicState
+from zaichik.apps.views.topic_state import JSON, TopicState, lag
 from zaichik.base.clock import SECOND_US
 from zaichik_protocol import Overflow
 
@@ -22,7 +22,7 @@ TOLD_US = 10 * SECOND_US  # how long a picture shows that lag was reported to a 
 
 def chosen(readers: Sequence[JSON], most: int) -> list[JSON]:
     """Returns the readers that are shown: all, or if room is short, the worst and the newest."""
-    worst = sorted(readers, key=lambda row: (-row["ahead"], -row["in_flight"], row["name"]))
+    worst = sorted(readers, key=lambda row: (-lag(row), -row["in_flight"], row["name"]))
     if len(worst) <= most:
         return worst
     kept = max(1, most * WORST // 12)
@@ -53,7 +53,7 @@ def _lane(row: JSON, named: str, state: TopicState, memory: Memory) -> Lane:
     trend = memory.trend(row["name"])
     next_us = row.get("cursor_us")
     seconds = None
-    if next_us is not None and row["ahead"]:
+    if next_us is not None and lag(row):
         seconds = (state.now_us - next_us) / SECOND_US
     how = status(row, state)
     said = sentence.of_lane(named, how, row, lost(row, state), seconds, trend, gate=is_gated(row))
@@ -62,7 +62,7 @@ def _lane(row: JSON, named: str, state: TopicState, memory: Memory) -> Lane:
         named,
         how,
         said,
-        row["ahead"],
+        lag(row),
         row["in_flight"],
         seconds,
         trend.arrow,
@@ -85,7 +85,7 @@ def waits_for(row: JSON) -> str:
     messages, size = row["in_flight"], row["in_flight_bytes"]
     if messages and (messages >= row["credit"] or size >= row["credit_bytes"]):
         return "commit"
-    return "connection" if row["ahead"] else "messages"
+    return "connection" if lag(row) else "messages"
 
 
 def is_gated(row: JSON) -> bool:
@@ -99,7 +99,7 @@ def status(row: JSON, state: TopicState) -> str:
     known = STATUS.get(code)
     if lost(row, state) and code not in {"reader", "ended"}:
         return "lost"
-    return known or ("behind" if row["ahead"] else "caught up")
+    return known or ("behind" if lag(row) else "caught up")
 
 
 def slowest(state: TopicState) -> JSON | None:
@@ -152,7 +152,7 @@ def marks(row: JSON, state: TopicState, memory: Memory, left: int) -> Iterator[M
         ("in_flight", max(again, again_end), cursor, f"{unsettled:,}"),
         ("lost", cursor, reached, f"{gone:,}"),
         ("redelivered", reached, min(again_end, end), twice),
-        ("lag", max(reached, again_end), end, f"{end - reached:,}"),
+        ("lag", max(reached, again_end), end, f"{lag(row) - gone:,}"),
     ]
     for kind, first, last, text in zones:
         if max(first, left) < last:

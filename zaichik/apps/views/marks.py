@@ -18,6 +18,8 @@ class Mark:
         either        some expired and some were evicted, in an order that was not seen
         expiring      readable; the last tenth of their time
         resident      readable. `level` is how fast they came: 1.0 is the fastest of this picture
+        sparse        of a table: some of them are readable. `level` is how many
+        holes         of a table: none of them is readable any more
     Places of the strip, first == end:
         head, next    where the readable offsets begin, and where the next message will be
         wall          at the next offset, and in the slowest reader's lane: publishers wait for it
@@ -58,7 +60,7 @@ class Lane:
         state: "caught up", "behind", "waits for commit", "reads the disk", "lost", "away" or
             "ended".
         sentence: all of it in words.
-        behind: messages to be delivered, describe's `ahead`.
+        behind: messages to be delivered, describe's `lag`.
         in_flight: messages delivered and not settled: it may be caught up, and still have all of
             its work before it.
         seconds: the age of the next one to be delivered; None if there is none, or the broker does

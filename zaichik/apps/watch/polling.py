@@ -175,7 +175,7 @@ class TopicPoll:
         self._epoch = epoch
         self._due: dict[str, float] = {}
         self._windows: list[Any] = []
-        self._marks: list[Any] = []
+        self._marks: JSON = {}
         self._messages: list[JSON] = []
         self._detail_trips, self._read_trips = (
             deque[float](maxlen=TRIPS),
@@ -198,7 +198,8 @@ class TopicPoll:
         if "now_us" not in page:
             page = await self._poller.ask(self._poller.client.describe)
         if self._is_due("marks", MARKS_SECONDS):
-            self._marks = await self._one(MARKS, "marks")
+            pages = await self._poller.pages(MARKS, "marks", self._name)
+            self._marks = pages[0] if pages else {}
         if topic["open_windows"] == 0:
             self._windows = []
         elif self._is_due("windows", WINDOWS_SECONDS):
@@ -214,7 +215,8 @@ class TopicPoll:
             "topic": topic,
             "readers": readers,
             "windows": self._windows,
-            "marks": self._marks,
+            "marks": self._marks.get("marks", []),
+            "readable": self._marks.get("readable", []),
             "messages": self._messages,
             "drops": dict(self._drops),
             "missing": left_out,
@@ -287,11 +289,14 @@ class TopicPoll:
             "credit_bytes": MESSAGES_BYTES,
         }
         shown: list[JSON] = []
+        is_table = bool(topic["settings"].get("table"))
         async with self._poller.client.subscribe(
             self._name, credit=MESSAGES, events=True, **options
         ) as messages:
             async for message in messages:
-                shown += [_shown(message)] if isinstance(message, Message) else []
+                if isinstance(message, Message):
+                    is_tombstone = is_table and message.is_tombstone
+                    shown.append(_shown(message) | {"is_tombstone": is_tombstone})
                 if len(shown) == end - first:  # a broker that goes on is not listened to
                     break
         return shown

@@ -21,10 +21,11 @@ from rich.console import Console
 from zaichik.base.counted import counted
 from zaichik.base.escapes import shown
 from zaichik.base.relative_time import in_words
+from zaichik.base.sizes import show_size
 from zaichik.cli import connecting, limits, names, screen, topic_settings
 from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.commands.topics import imbalance, with_readers
-from zaichik.cli.quantities import show_size, show_time
+from zaichik.cli.quantities import show_time
 from zaichik.client.errors import InvalidField
 
 ARGUMENTS = (
