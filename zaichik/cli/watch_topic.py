@@ -19,7 +19,8 @@ from zaichik.apps.watch.polling import Poller, TopicPoll
 
 HZ = 10
 ZOOMS = ("auto", "ring", "lag", "live")
-COLUMNS = ("committed", "cursor", "in_flight", "ahead", "skipped")
+COLUMNS: tuple[str, ...] = ("committed", "cursor", "in_flight", "ahead", "skipped")
+OF_TABLE = ("committed", "cursor", "in_flight", "lag", "skipped", "passed")
 LABEL_CELLS, NAME_CELLS = 16, 30
 
 
@@ -144,8 +145,11 @@ class Topic:
     def _table(self, state: TopicState, memory: Memory, status: str) -> list[Line]:
         """Returns the numbers that the picture shows, a line for each reader."""
         rows = self._readers()
-        texts = [[name.replace("_", " ") for name in COLUMNS]]
-        texts += [[f"{row[name]:,}" for name in COLUMNS] for row in rows]
+        columns = COLUMNS
+        if state.is_table:
+            columns = OF_TABLE
+        texts = [[name.replace("_", " ") for name in columns]]
+        texts += [[f"{row[name]:,}" for name in columns] for row in rows]
         wide = [max(map(len, column)) for column in zip(*texts, strict=True)]
         ends = [
             ("reader", "state"),

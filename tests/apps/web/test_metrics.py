@@ -37,6 +37,11 @@ def topic(name, **changes):
     return known | changes
 
 
+def table(name, **changes):
+    known = {"superseded": 8, "resident": 60, "lag": 4, "keys": 50, "tombstones": 3}
+    return topic(name, **known | changes)
+
+
 def session(topic, name, **changes):
     return {
         "topic": topic,
@@ -150,6 +155,25 @@ def test_a_topics_counters_and_lag():
     ) == (0, 0)
 
 
+def test_a_table_has_keys_and_its_holes_are_neither_lost_nor_lag():
+    plain = topic("p", superseded=0, lag=10, keys=None, tombstones=None)
+    found = values(collector(topics=[table("t"), plain]))
+    told = [
+        found[f"zaichik_topic_{name}{{t}}"]
+        for name in (
+            "keys",
+            "tombstones",
+            "superseded_messages_total",
+            "resident_messages",
+            "lag_messages",
+            "conservation_error_messages",
+        )
+    ]
+    assert told == [50, 3, 8, 60, 4, 0]
+    assert found["zaichik_topic_superseded_messages_total{p}"] == 0
+    assert "zaichik_topic_keys{p}" not in found, "it is no table"
+
+
 @pytest.mark.parametrize(
     "wrong", [{"published": 141}, {"compacted": 41}, {"expired": 19}, {"evicted": 12}, {"head": 29}]
 )
@@ -174,6 +198,17 @@ def test_named_subscriptions_are_told_with_and_without_a_reader():
     ) == (1, 0)
 
 
+def test_what_a_named_subscription_to_a_table_has_to_settle_is_without_holes():
+    rows = [
+        session("t", "live", ahead=10, lag=4, passed=9, delivered=11),
+        session("t", "away", ahead=10, lag=4, passed=0, delivered=3, connection=0, in_flight=0),
+        session("t", "plain", ahead=10, lag=10, passed=0, delivered=11),
+    ]
+    found = values(collector(sessions=rows))
+    names = ("live", "away", "plain")
+    assert [found[f"zaichik_session_lag_messages{{{name},t}}"] for name in names] == [11, 7, 20]
+
+
 def test_of_two_users_with_the_same_name_the_one_furthest_behind_counts():
     both = [session("t", "b"), session("t", "b", committed=50), session("t", "b", committed=60)]
     assert values(collector(sessions=both))["zaichik_session_lag_messages{b,t}"] == 50
@@ -191,7 +226,7 @@ def test_a_broker_that_has_not_answered_is_down():
 
 
 def test_there_are_no_more_series_than_were_asked_for():
-    topics = [topic(f"t{number}", bytes=number) for number in range(300)]
+    topics = [table(f"t{number}", bytes=number) for number in range(300)]
     sessions = [session("t1", f"s{number}") for number in range(300)]
     found = values(collector(topics=topics, sessions=sessions, most=(20, 30)))
     assert sum("_topic_" in name for name in found) == 20 * len(metrics.TOPICS)

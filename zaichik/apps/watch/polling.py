@@ -266,7 +266,7 @@ class TopicPoll:
 
     async def _last(self, topic: JSON) -> list[JSON]:
         """Returns the last messages, read by a subscription that ends at once: it never lags."""
-        first, end = _last_offsets(topic)
+        first, end = self._last_offsets(topic)
         if not _may_read(topic) or first == end:
             return []
         if self._messages and self._messages[-1]["offset"] == end - 1:
@@ -279,7 +279,7 @@ class TopicPoll:
     async def _read(self) -> list[JSON]:
         """Returns the messages that are the last now: after the pause, others may be gone."""
         topic = self._found(await self._page())
-        first, end = _last_offsets(topic) if topic and _may_read(topic) else (0, 0)
+        first, end = self._last_offsets(topic) if topic and _may_read(topic) else (0, 0)
         if not topic or first == end:
             return []
         options: Any = {
@@ -300,6 +300,20 @@ class TopicPoll:
                 if len(shown) == end - first:  # a broker that goes on is not listened to
                     break
         return shown
+
+    def _last_offsets(self, topic: JSON) -> tuple[int, int]:
+        """Returns where the last messages begin, and end: as many as are shown, or fewer.
+
+        The last offsets of a table may be holes but for one, so its marks tell where they begin.
+        """
+        end = topic["next_offset"]
+        first = max(topic["head"], end - MESSAGES)
+        if self._marks.get("readable"):
+            offsets = [offset for offset, _ in self._marks["marks"]]
+            old = MESSAGES - (end - offsets[-1] - 1)
+            if old > 0:
+                first = max(topic["head"], offsets[max(len(offsets) - old, 0)])
+        return first, end
 
     async def follow_journal(self) -> None:
         """Count what compaction drops, for `drops`, until cancelled.
@@ -351,10 +365,6 @@ def _may_read(topic: JSON) -> bool:
     """Returns whether reading a topic has no effect: nothing waits for readers (RET-1, RET-9)."""
     settings = topic["settings"]
     return not (settings["overflow"] == Overflow.REJECT or settings["retention_ttl_ms"] == 0)
-
-
-def _last_offsets(topic: JSON) -> tuple[int, int]:
-    return max(topic["head"], topic["next_offset"] - MESSAGES), topic["next_offset"]
 
 
 def _key(key: bytes | None) -> str:

@@ -94,11 +94,31 @@ def _resident(row: Row) -> int:
     return int(row.get("resident", span))
 
 
+def _lag(row: Row) -> int:
+    # Older brokers, which do not tell it, have no tables: there it is all from `needed` on.
+    return int(row.get("lag", row["next_offset"] - row["needed"]))
+
+
 def _lag_seconds(row: Row) -> float | None:
     if row["needed"] >= row["next_offset"]:
         return 0
     needed_us = row.get("needed_us")
     return None if needed_us is None else max(0, row["now_us"] - needed_us) / SECOND_US
+
+
+def _unsettled(row: Row) -> int:
+    """Returns how many messages a named subscription has still to settle, without holes."""
+    behind: int = row["next_offset"] - row["committed"]
+    # Older brokers report no lag, and have no tables.
+    if "lag" not in row:
+        return behind
+    lag: int = row["lag"]
+    if not row["connection"]:
+        return lag + int(row["delivered"])
+    # Some of what lies between the committed offset and the next one are holes, too.
+    if row["passed"]:
+        return lag + int(row["in_flight"])
+    return behind - int(row["ahead"]) + lag
 
 
 def _conservation_error(row: Row) -> int:
@@ -152,6 +172,10 @@ COUNTED = {
     "compacted": ("compacted_messages", "Messages dropped by compaction"),
     "expired": ("expired_messages", "Messages dropped when their retention had ended"),
     "evicted": ("evicted_messages", "Messages dropped to make room"),
+    "superseded": (
+        "superseded_messages",
+        "Messages of tables replaced by newer ones of their keys",
+    ),
     "damaged": ("damaged_messages", "Messages given up by a repair of the disk"),
     "refused": ("refused_batches", "Batches refused because the topic was full"),
 }
@@ -175,11 +199,18 @@ TOPICS = (
         labels=OF_TOPIC,
     ),
     Family("zaichik_topic_bytes", "Size of the batches held in memory.", "bytes", labels=OF_TOPIC),
+    Family("zaichik_topic_keys", "Keys of the table that have a message.", "keys", labels=OF_TOPIC),
+    Family(
+        "zaichik_topic_tombstones",
+        "Tombstones of the table that can be read.",
+        "tombstones",
+        labels=OF_TOPIC,
+    ),
     Family("zaichik_topic_readers", "Live subscriptions.", "subscriptions", labels=OF_TOPIC),
     Family(
         "zaichik_topic_lag_messages",
         "Messages that the reader furthest behind has still to settle.",
-        lambda row: row["next_offset"] - row["needed"],
+        _lag,
         labels=OF_TOPIC,
     ),
     Family(
@@ -197,7 +228,7 @@ SESSIONS = (
     Family(
         "zaichik_session_lag_messages",
         "Messages that the named subscription has still to settle.",
-        lambda row: row["next_offset"] - row["committed"],
+        _unsettled,
         labels=OF_SESSION,
     ),
     Family(
@@ -463,9 +494,7 @@ class Metrics(Collector):
             sessions[key] = min(sessions.get(key, row), row, key=lambda it: it["committed"])
         of_topics, of_sessions = self._choices()
         listed = of_topics.of({key: row["bytes"] for key, row in topics.items()})
-        named = of_sessions.of(
-            {key: row["next_offset"] - row["committed"] for key, row in sessions.items()}
-        )
+        named = of_sessions.of({key: _unsettled(row) for key, row in sessions.items()})
         for family in TOPICS:
             rows = of_names if family.type == "counter" else topics
             yield family.of((key, rows[key]) for key in listed)
