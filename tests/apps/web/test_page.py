@@ -155,6 +155,21 @@ def test_a_published_message_is_in_the_strip(page, broker, address):
     )
 
 
+def test_a_tables_holes_are_hatched_and_its_tombstones_are_told(page, broker, address):
+    broker.create("table", table=True, capacity=4)
+    broker.publish("table", [("hot", b"1")], [("gone", b"2")], [("hot", b"3")])
+    broker.publish("table", [("gone", None)])
+    page.goto(f"{address}/topic#table")
+    stored = answer(page, "Stored")
+    expect(stored).to_contain_text("1 of 4 keys")
+    expect(stored).to_contain_text("1 tombstone")
+    expect(answer(page, "Publishers")).to_contain_text("new keys are refused")
+    expect(page.locator(".strip .mark.holes")).to_have_attribute("d", re.compile("^M"))
+    expect(page.locator(".messages li").first).to_contain_text("gone † a tombstone")
+    expect(page.locator(".cells")).to_contain_text("gone †")
+    expect(page.locator(".law").last).to_contain_text("superseded\u00a02\u00a0✓")
+
+
 @pytest.mark.long
 def test_a_published_message_is_told_within_a_second(page, broker, address):
     """Of five the quickest counts, as any one may have to wait for a processor.
