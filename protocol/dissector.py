@@ -8,14 +8,27 @@ import json
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from zaichik_protocol import HELLO_MAX_FRAME, EndCode, ErrorCode, GoAwayCode, Kind, Setting, Start
-from zaichik_protocol.frames import DEFAULT_PORT, EVENTS, REPLIES, REQUESTS, Frame
+from zaichik_protocol import (
+    DEFAULT_PORT,
+    HELLO_MAX_FRAME,
+    DeadAction,
+    EndCode,
+    ErrorCode,
+    GoAwayCode,
+    Kind,
+    Outcome,
+    Setting,
+    Start,
+)
+from zaichik_protocol.frames import EVENTS, REPLIES, REQUESTS, Frame
 from zaichik_protocol.layout import HEADER_SIZE, LENGTH_SIZE, MIN_LENGTH
 
 # A number on the wire is a plain integer in the declaration. These have names.
 _NAMED = {
     ("Subscribe", "start"): Start,
     ("Describe", "kind"): Kind,
+    ("Settle", "outcome"): Outcome,
+    ("Dead", "action"): DeadAction,
     ("Error", "code"): ErrorCode,
     ("SubscriptionEnded", "code"): EndCode,
     ("GoAway", "code"): GoAwayCode,
@@ -95,8 +108,8 @@ def fields(cls: type[Frame]) -> Iterator[tuple[str, str, str]]:
             kind = "secret"
         elif field.name == "json":
             kind = "json"
-        elif field.only == "owned":
-            kind = f"{field.kind.name} if owned"
+        elif field.only:
+            kind = f"{field.kind.name} if {field.only}"
         else:
             kind = field.kind.name
         yield field.name, kind, field.meaning

@@ -27,7 +27,9 @@ _TOPICS = {
     "Hello": "hello welcome",
     "CreateTopic": "create setting topic durable table",
     "Publish": "publish published producer batch time compaction retention ring durable table",
-    "Subscribe": "subscribe name owner start credit lag until fair messages ended table follow",
+    "Subscribe": (
+        "subscribe name owner start credit lag until fair messages ended table shared follow"
+    ),
     "Unsubscribe": "unsubscribe",
     "Commit": "commit credit",
     "Ping": "ping",
@@ -37,6 +39,8 @@ _TOPICS = {
     "Disconnect": "disconnect",
     "Explain": "explain",
     "AdvanceClock": "clock",
+    "Settle": "settle shared",
+    "Dead": "dead",
 }
 
 Column = tuple[str, str, str]  # a field's name, type and meaning

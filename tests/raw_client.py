@@ -24,11 +24,13 @@ import anyio
     DISCONNECT,
 ) = range(1, 12)
 EXPLAIN = 12
+SETTLE, DEAD = 14, 15
 WELCOME, CREATED, PUBLISHED, SUBSCRIBED, UNSUBSCRIBED, COMMITTED, PONG, CLOSED, DESCRIBED = range(
     0x81, 0x8A
 )
 ADVANCE_CLOCK = 13
 DELETED, DISCONNECTED, CLOCK_ADVANCED = 0x8A, 0x8B, 0x8D
+SETTLED, DEAD_PAGE = 0x8E, 0x8F
 MESSAGES, LAGGED, ENDED, GO_AWAY, DELETIONS_MISSED = range(0x40, 0x45)
 ERROR = 0xFF
 
@@ -37,15 +39,21 @@ OVERFLOW, TABLE, TOMBSTONES_MS = 7, 11, 12
 EARLIEST, LATEST, OFFSET, TIME = range(4)  # where a subscription starts
 FOREVER = NEVER = 2**64 - 1
 RETRYABLE, FATAL = 1, 2  # flags of an Error
-OWNED = IF_EMPTY = TOMBSTONES = 1  # flags of Subscribe, of Delete and of Publish
-HOLES = 1  # a flag of Messages
+# flags of Subscribe, of Delete, of Publish and of Unsubscribe
+OWNED = IF_EMPTY = TOMBSTONES = FORGET = 1
+SHARED, BY_KEY = 2, 4  # flags of Subscribe
+DELAYED = SELECTED = 1  # flags of Settle and of Dead
+HOLES, REDELIVERED, TICKETS = 1, 2, 4  # flags of Messages
+DONE, RETRY, REJECT, RELEASE, GIVE_BACK, LOSE, EXTEND = range(7)  # how a message is settled
+LIST, REVIVE, FORGET_DEAD, FORGET_NAME = range(4)  # what a Dead asks for
 IN_TABLE = 4  # a flag of Subscribed
-OWNER, TABLES = 2, 8  # features
+OWNER, TABLES, SHARED_NAMES = 2, 8, 16  # features
 
 MALFORMED, FRAME_TOO_LARGE, HELLO_REQUIRED, UNSUPPORTED_VERSION = 1, 2, 3, 4
 INVALID_FIELD, UNSUPPORTED, NO_SUCH_TOPIC, TOPIC_EXISTS, NO_SUCH_SUBSCRIPTION = 64, 65, 66, 67, 70
 NOT_IN_FLIGHT, OFFSET_AHEAD, EPOCH_CHANGED, MESSAGE_TOO_LARGE, BATCH_TOO_LARGE = 71, 72, 73, 75, 76
-PRODUCER_UNKNOWN, NOT_EMPTY, TAKEN_OVER, TABLE_FULL = 79, 81, 82, 85
+TOPIC_FULL = 77
+PRODUCER_UNKNOWN, NOT_EMPTY, TAKEN_OVER, TABLE_FULL, NO_SUCH_NAME = 79, 81, 82, 85, 86
 RETRY_HELPS = {5, 6, 7, 9, 10, 77, 80}
 
 GUARD = 60  # seconds after which a test that waits in vain fails; nothing ever waits for it to pass
@@ -66,8 +74,13 @@ LAYOUTS = {
     DISCONNECTED: ("", 0),
     CLOCK_ADVANCED: ("", 0),
     ERROR: ("code:u16 request_type:u8 field:str retry_after_ms:u32 message:str", RETRYABLE | FATAL),
-    # HOLES is sent in tables only, and the other flag not where nothing is named.
-    MESSAGES: ("base:u64 accepted_us:i64 deltas:deltas batch:rest", HOLES),
+    SETTLED: ("late:u64[]", 0),
+    DEAD_PAGE: ("more:u8 done:u32 next:u64 json:rest", 0),
+    # HOLES is sent in tables only, and the other flags only where something is named.
+    MESSAGES: (
+        "base:u64 accepted_us:i64 ticket:u64 number:u16 deltas:deltas batch:rest",
+        HOLES | REDELIVERED | TICKETS,
+    ),
     LAGGED: ("from_offset:u64 to_offset:u64", 0),
     ENDED: ("code:u16 next:u64 text:str", 0),
     GO_AWAY: ("code:u16 text:str", 0),
@@ -147,6 +160,47 @@ def owned(topic, owner, attempt, **how):
     return subscribe(topic, **how) + struct.pack("<QI", owner, attempt)
 
 
+def numbers(values):
+    values = list(values)
+    return struct.pack(f"<I{len(values)}Q", len(values), *values)
+
+
+def shared(
+    topic,
+    name,
+    *,
+    timeout_ms=60_000,
+    max_deliveries=5,
+    tickets=(),
+    owner=None,
+    attempt=1,
+    credit=1,
+    **how,
+):
+    """A Subscribe's body with SHARED, and with OWNED if there is an owner."""
+    start = subscribe(topic, name=name, credit=credit, **how)
+    if owner is not None:
+        start += struct.pack("<QI", owner, attempt)
+    return start + struct.pack("<IH", timeout_ms, max_deliveries) + numbers(tickets)
+
+
+def settle(subscription, outcome, tickets, *, delay_ms=None, reason=""):
+    """A Settle's body; with a delay it needs DELAYED."""
+    head = struct.pack("<IB", subscription, outcome)
+    if delay_ms is not None:
+        head += struct.pack("<Q", delay_ms)
+    return head + string(reason) + numbers(tickets)
+
+
+def dead(topic, name, action=LIST, *, user="", first=0, count=100, offsets=None):
+    """A Dead's body; with offsets it needs SELECTED."""
+    names = string(topic) + string(name) + string(user)
+    rest = struct.pack("<BQH", action, first, count)
+    if offsets is not None:
+        rest += numbers(offsets)
+    return names + rest
+
+
 def delete(topic, epoch=0):
     return string(topic) + struct.pack("<Q", epoch)
 
@@ -199,6 +253,8 @@ class Reader:
             return {self.read("u8"): self.read("u64") for _ in range(self.read("u8"))}
         if kind == "deltas":
             return [self.read("u32") for _ in range(self.read("u32"))]
+        if kind == "u64[]":
+            return [self.read("u64") for _ in range(self.read("u32"))]
         layout = INTEGERS[kind]
         return struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
 
@@ -234,6 +290,9 @@ class Frame:
         self.fields = dict(pair.split(":") for pair in layout.split())
         if not self.flags & HOLES:
             self.fields.pop("deltas", None)
+        if not self.flags & TICKETS:
+            self.fields.pop("ticket", None)
+            self.fields.pop("number", None)
         self.fields = {name: reader.read(kind) for name, kind in self.fields.items()}
         assert not reader.data, "a body goes on after its last field"
         if self.kind == MESSAGES:

@@ -20,12 +20,15 @@ from anyio.abc import SocketAttribute
 from raw_client import (
     ADVANCE_CLOCK,
     BATCH_TOO_LARGE,
+    BY_KEY,
     CAPACITY,
     CLOCK_ADVANCED,
     CLOSE,
     CLOSED,
     COMMIT,
     CREATE,
+    DEAD,
+    DELAYED,
     DELETE,
     DELETED,
     DELETIONS_MISSED,
@@ -33,12 +36,17 @@ from raw_client import (
     DESCRIBED,
     DISCONNECT,
     DISCONNECTED,
+    DONE,
     EARLIEST,
     ENDED,
     EPOCH_CHANGED,
     ERROR,
     EXPLAIN,
+    EXTEND,
     FOREVER,
+    FORGET,
+    FORGET_DEAD,
+    FORGET_NAME,
     FRAME_TOO_LARGE,
     GO_AWAY,
     HELLO,
@@ -53,6 +61,7 @@ from raw_client import (
     MAX_KEYS,
     MESSAGE_TOO_LARGE,
     MESSAGES,
+    NO_SUCH_NAME,
     NO_SUCH_SUBSCRIPTION,
     NO_SUCH_TOPIC,
     NOT_EMPTY,
@@ -67,16 +76,27 @@ from raw_client import (
     PRODUCER_UNKNOWN,
     PUBLISH,
     PUBLISHED,
+    REDELIVERED,
+    REJECT,
+    RELEASE,
+    RETRY,
+    REVIVE,
+    SELECTED,
+    SETTLE,
+    SHARED,
+    SHARED_NAMES,
     SUBSCRIBE,
     SUBSCRIBED,
     TABLE,
     TABLE_FULL,
     TABLES,
     TAKEN_OVER,
+    TICKETS,
     TIME,
     TOMBSTONES,
     TOMBSTONES_MS,
     TOPIC_EXISTS,
+    TOPIC_FULL,
     TTL,
     UNSUBSCRIBE,
     UNSUPPORTED,
@@ -89,6 +109,7 @@ from raw_client import (
     check_error,
     commit,
     create,
+    dead,
     delete,
     describe,
     disconnect,
@@ -97,6 +118,8 @@ from raw_client import (
     owned,
     ping,
     publish,
+    settle,
+    shared,
     string,
     subscribe,
     unsubscribe,
@@ -260,12 +283,13 @@ async def test_broker_picks_the_newest_version_both_know(connect, oldest, newest
 
 
 async def test_features_are_those_both_sides_set(connect):
-    """A client that offers HEARTBEAT, OWNER or DURABLE gets it or not, and nothing besides."""
+    """What a client offers it gets or not, and nothing besides."""
     assert (await connect(features=1)).welcome.features in {0, 1}
     assert (await connect(features=2)).welcome.features in {0, 2}
     assert (await connect(features=4)).welcome.features in {0, 4}
     assert (await connect(features=8)).welcome.features in {0, 8}
-    assert (await connect(features=2**64 - 1)).welcome.features in range(16)
+    assert (await connect(features=16)).welcome.features in {0, 16}
+    assert (await connect(features=2**64 - 1)).welcome.features in range(32)
 
 
 async def test_silence_without_heartbeat_is_no_reason_to_close(client, broker):
@@ -426,7 +450,7 @@ async def test_zero_other_than_0_is_malformed(client, zero):
     await client.refused_for_good(MALFORMED, frame(PING, 7, ping(), zero=zero))
 
 
-@pytest.mark.parametrize("kind", [0, 0x0E, 0x3F, MESSAGES, 0x44, 0x80, WELCOME, PONG, 0xFE, ERROR])
+@pytest.mark.parametrize("kind", [0, 0x10, 0x3F, MESSAGES, 0x44, 0x80, WELCOME, PONG, 0xFE, ERROR])
 async def test_unknown_type_is_unsupported(client, kind):
     """Replies and events are no requests; what the body holds does not matter; the connection goes
     on.
@@ -455,7 +479,7 @@ async def test_undefined_flags_are_unsupported_and_not_carried_out(client):
             (CLOSE, b""),
         ]:
             await client.refused(UNSUPPORTED, kind, body, flags=flags, field="flags")
-    await client.refused(UNSUPPORTED, SUBSCRIBE, subscribe("t"), flags=0x02, field="flags")
+    await client.refused(UNSUPPORTED, SUBSCRIBE, subscribe("t"), flags=0x08, field="flags")
     await client.refused(UNSUPPORTED, UNSUBSCRIBE, unsubscribe(1), flags=0x02, field="flags")
     assert (await client.create("t")).created == 1
     assert (await client.publish("t", b"x")).fields["first_offset"] == 0
@@ -721,13 +745,38 @@ VECTORS = {
     for vector in json.loads((ROOT / "protocol/vectors/frames.json").read_text())
 }
 REQUESTS = [
-    name
-    for name, vector in VECTORS.items()
-    if 1 <= bytes.fromhex(vector["hex"])[4] <= ADVANCE_CLOCK
+    name for name, vector in VECTORS.items() if 1 <= bytes.fromhex(vector["hex"])[4] <= DEAD
 ]
 
 
-OPTIONAL = {DESCRIBE, DELETE, DISCONNECT, EXPLAIN, ADVANCE_CLOCK}
+OPTIONAL = {DESCRIBE, DELETE, DISCONNECT, EXPLAIN, ADVANCE_CLOCK, SETTLE, DEAD}
+
+
+def check_lacks(answer, kind, fields):
+    """That is the error of a broker that lacks an option, or what the request is about."""
+    may_lack = {"name"} if fields.get("name") else {"producer"} if fields.get("producer") else set()
+    if fields.get("owned") or fields.get("tombstones") or fields.get("shared"):
+        may_lack = {"flags"}
+    if kind == CREATE and any(setting in {8, 11} for setting, _ in fields["settings"]):
+        may_lack = {"settings"}
+    if kind in {DELETE, EXPLAIN, DEAD} and answer.code == NO_SUCH_TOPIC:
+        return
+    if kind == SETTLE and answer.code == NO_SUCH_SUBSCRIPTION:
+        return
+    if kind == DISCONNECT and answer.code == INVALID_FIELD:
+        return  # there is no such connection
+    if kind == ADVANCE_CLOCK and answer.code == INVALID_FIELD:
+        return  # that time is past
+    allowed = {
+        COMMIT: NO_SUCH_SUBSCRIPTION,
+        UNSUBSCRIBE: NO_SUCH_SUBSCRIPTION,
+    }.get(kind, UNSUPPORTED)
+    if kind == PUBLISH and fields["sequence"] and answer.code == PRODUCER_UNKNOWN:
+        allowed = PRODUCER_UNKNOWN  # its number says that others came before it
+    if kind == SUBSCRIBE and fields["epoch"] and answer.code == EPOCH_CHANGED:
+        allowed, may_lack = EPOCH_CHANGED, {"epoch"}  # there is no such topic
+    check_error(answer, allowed, request_type=kind)
+    assert allowed == NO_SUCH_SUBSCRIPTION or kind in OPTIONAL or answer.field in may_lack, answer
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -746,30 +795,7 @@ async def test_requests_of_the_vectors_are_understood(dial, name):
         return
     answer = await client.reply(fields["id"])
     if answer.kind == ERROR:
-        may_lack = (
-            {"name"} if fields.get("name") else {"producer"} if fields.get("producer") else set()
-        )
-        if fields.get("owned") or fields.get("tombstones"):
-            may_lack = {"flags"}
-        if kind == CREATE and any(setting in {8, 11} for setting, _ in fields["settings"]):
-            may_lack = {"settings"}
-        if kind in {DELETE, EXPLAIN} and answer.code == NO_SUCH_TOPIC:
-            return
-        if kind == DISCONNECT and answer.code == INVALID_FIELD:
-            return  # there is no such connection
-        if kind == ADVANCE_CLOCK and answer.code == INVALID_FIELD:
-            return  # that time is past
-        allowed = {COMMIT: NO_SUCH_SUBSCRIPTION, UNSUBSCRIBE: NO_SUCH_SUBSCRIPTION}.get(
-            kind, UNSUPPORTED
-        )
-        if kind == PUBLISH and fields["sequence"] and answer.code == PRODUCER_UNKNOWN:
-            allowed = PRODUCER_UNKNOWN  # its number says that others came before it
-        if kind == SUBSCRIBE and fields["epoch"] and answer.code == EPOCH_CHANGED:
-            allowed, may_lack = EPOCH_CHANGED, {"epoch"}  # there is no such topic
-        check_error(answer, allowed, request_type=kind)
-        assert allowed == NO_SUCH_SUBSCRIPTION or kind in OPTIONAL or answer.field in may_lack, (
-            answer
-        )
+        check_lacks(answer, kind, fields)
     else:
         assert answer.kind == kind | 0x80
 
@@ -802,11 +828,16 @@ async def test_invalid_vectors_are_refused(dial, name):
         "type",
     ):
         return  # a broker that does not know one of these does not look into it
-    if data[4:6] == bytes([SUBSCRIBE, OWNED]) and (answer.code, answer.field) == (
-        UNSUPPORTED,
-        "flags",
+    if (
+        data[4:5] == bytes([SUBSCRIBE])
+        and data[5] & (OWNED | SHARED)
+        and (answer.code, answer.field)
+        == (
+            UNSUPPORTED,
+            "flags",
+        )
     ):
-        return  # nor into an owner
+        return  # nor into what comes with these flags
     fatal = code < INVALID_FIELD or not vector["hello_done"]
     named = code == INVALID_FIELD or vector["field"] == "flags"
     check_error(answer, code, field=vector["field"] if named else None, fatal=fatal)
@@ -2166,3 +2197,588 @@ async def test_two_publishers_and_a_reader_agree_on_the_order(client, connect):
     assert sorted(told) == list(range(0, 400, 2))
     got = await client.messages(reading.id, *range(400))
     assert got == [told[offset // 2 * 2] for offset in range(400)]
+
+
+# ---------------------------------------------------------------------------------- shared names
+
+
+class Worker:
+    """A subscription to a shared name, on a connection of its own."""
+
+    def __init__(self, client, subscription):
+        self.client = client
+        self.id = subscription.id
+        self.subscribed = subscription
+
+    async def next(self):
+        """The next frame of messages: the offset of the first, its ticket, and which delivery."""
+        found = await self.client.event(MESSAGES, self.id)
+        assert found.flags & TICKETS
+        return found
+
+    async def settle(self, outcome, *tickets, delay_ms=None, reason=""):
+        """Settle; the tickets that are late."""
+        body = settle(self.id, outcome, tickets, delay_ms=delay_ms, reason=reason)
+        flags = 0 if delay_ms is None else DELAYED
+        return (await self.client.ok(SETTLE, body, flags=flags)).late
+
+    async def refused(self, code, field, outcome, *tickets, flags=0, **how):
+        body = settle(self.id, outcome, tickets, **how)
+        await self.client.refused(code, SETTLE, body, field=field, flags=flags)
+
+
+async def sharing(connect, features=SHARED_NAMES):
+    """A connection that knows shared names; skips what a broker may leave out."""
+    client = await connect(features=features)
+    if client.welcome.features != features:
+        pytest.skip("this broker has no shared names, or no tables")
+    return client
+
+
+@pytest.fixture
+async def work(connect):
+    """Begin a worker of `t`, under the name `n`; skips what a broker may leave out."""
+
+    async def work(*, client=None, flags=SHARED, topic="t", name="n", **how):
+        if client is None:
+            client = await sharing(connect)
+        if "owner" in how:
+            flags |= OWNED
+        answer = await client.ok(SUBSCRIBE, shared(topic, name, **how), flags=flags)
+        return Worker(client, answer)
+
+    return work
+
+
+@pytest.fixture
+async def jobs(connect, work):
+    """Publish so many jobs to `t`, which keeps them; a client that can look at the dead."""
+
+    async def jobs(count, *, keys=()):
+        client = await sharing(connect)
+        await client.create("t", KEEP)
+        messages = [b"%d" % number for number in range(count)]
+        if keys:
+            messages = list(zip(keys, messages, strict=True))
+        await client.publish("t", *messages)
+        return client
+
+    return jobs
+
+
+async def listed(client, *, topic="t", name="n", **how):
+    """The dead of a name: what is told of each."""
+    answer = await client.ok(DEAD, dead(topic, name, **how))
+    return json.loads(answer.json)["dead"]
+
+
+async def test_a_message_of_a_shared_name_is_worked_to_done(jobs, work):
+    await jobs(2)
+    worker = await work()
+    first = await worker.next()
+    assert (first.base, first.number, first.flags) == (0, 1, TICKETS)
+    await worker.client.nothing_arrives()
+    assert await worker.settle(DONE, first.ticket) == []
+    second = await worker.next()
+    assert second.base == 1
+    assert second.ticket > first.ticket
+    await worker.settle(DONE, second.ticket)
+    await worker.client.nothing_arrives()
+
+
+async def test_a_message_that_failed_comes_again(jobs, work):
+    """At once if that is asked for, and marked with which delivery it is."""
+    await jobs(1)
+    worker = await work()
+    first = await worker.next()
+    await worker.settle(RETRY, first.ticket, delay_ms=0, reason="no luck")
+    again = await worker.next()
+    assert (again.base, again.number, again.flags) == (0, 2, TICKETS | REDELIVERED)
+    assert again.ticket > first.ticket
+
+
+async def test_a_message_that_fails_too_often_is_dead(jobs, work):
+    client = await jobs(2)
+    worker = await work(max_deliveries=2)
+    await worker.settle(RETRY, (await worker.next()).ticket, delay_ms=0)
+    await worker.settle(RETRY, (await worker.next()).ticket, delay_ms=0, reason="broken")
+    assert (await worker.next()).base == 1
+    (row,) = await listed(client)
+    assert (row["offset"], row["deliveries"], row["reason"]) == (0, 2, "broken")
+    assert row["is_readable"]
+
+
+async def test_settling_what_is_not_open_is_late_and_changes_nothing(jobs, work):
+    """Twice, another's, and numbers that were never tickets."""
+    client = await jobs(3)
+    worker, other = await work(), await work()
+    first, second = await worker.next(), await other.next()
+    await worker.settle(DONE, first.ticket)
+    third = await worker.next()
+    nobodys = [0, 1, third.ticket + 1, 2**64 - 1]
+    late = [first.ticket, second.ticket, *nobodys]
+    assert await worker.settle(REJECT, *late) == late
+    assert await worker.settle(EXTEND, *late, delay_ms=1) == late
+    assert await other.settle(DONE, second.ticket) == []
+    assert await worker.settle(DONE, third.ticket, third.ticket) == [third.ticket]
+    assert await listed(client) == []
+    await worker.client.nothing_arrives()
+
+
+async def test_settling_after_the_time_out_is_late(broker, jobs, work):
+    """The message has come again, in a hand of its own, and counts (SHR-4)."""
+    await jobs(2)
+    slow = await work(timeout_ms=1000)
+    first = await slow.next()
+    broker.advance(1)
+    await broker.sweep()
+    quick = await work(timeout_ms=0)
+    again = await quick.next()
+    assert (again.base, again.number, again.flags) == (0, 2, TICKETS | REDELIVERED)
+    # It uses the credit of the one that still works on it.
+    await slow.client.nothing_arrives()
+    assert await slow.settle(DONE, first.ticket) == [first.ticket]
+    assert (await slow.next()).base == 1
+    assert await quick.settle(DONE, again.ticket) == []
+
+
+async def test_extending_gives_more_time(broker, jobs, work):
+    await jobs(1)
+    worker = await work(timeout_ms=1000)
+    first = await worker.next()
+    assert await worker.settle(EXTEND, first.ticket, delay_ms=2000) == []
+    broker.advance(1)
+    await broker.sweep()
+    assert await worker.settle(DONE, first.ticket) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "how"),
+    [
+        ("outcome", {"outcome": 7}),
+        ("outcome", {"outcome": 255}),
+        ("reason", {"outcome": RETRY, "reason": "r" * 1025}),
+        ("reason", {"outcome": DONE, "reason": "é" * 513}),
+        ("delay_ms", {"outcome": RETRY, "delay_ms": 30 * 86_400_000 + 1}),
+        ("delay_ms", {"outcome": RETRY, "delay_ms": 2**64 - 1}),
+        ("delay_ms", {"outcome": EXTEND}),
+        ("delay_ms", {"outcome": EXTEND, "delay_ms": 0}),
+        ("delay_ms", {"outcome": EXTEND, "delay_ms": 86_400_001}),
+    ],
+)
+async def test_settling_out_of_bounds_settles_nothing(jobs, work, field, how):
+    await jobs(1)
+    worker = await work()
+    first = await worker.next()
+    flags = DELAYED if "delay_ms" in how else 0
+    await worker.refused(INVALID_FIELD, field, how.pop("outcome"), first.ticket, flags=flags, **how)
+    assert await worker.settle(DONE, first.ticket) == []
+
+
+async def test_a_reason_is_not_longer_than_a_text_can_be(jobs, work):
+    """70,000 bytes have no length: the frame ends inside its reason, or goes on after it."""
+    await jobs(1)
+    worker = await work()
+    await worker.next()
+    body = struct.pack("<IBH", worker.id, RETRY, 70_000 - 65_536) + b"r" * 70_000
+    await worker.client.refused_for_good(MALFORMED, frame(SETTLE, 99, body))
+
+
+async def test_a_delay_that_does_not_matter_is_not_looked_at(jobs, work):
+    await jobs(1)
+    worker = await work()
+    first = await worker.next()
+    assert await worker.settle(DONE, first.ticket, delay_ms=2**64 - 1) == []
+
+
+async def test_what_is_delayed_comes_when_its_time_has_come(broker, jobs, work):
+    await jobs(2)
+    worker = await work()
+    await worker.settle(RETRY, (await worker.next()).ticket, delay_ms=2000)
+    second = await worker.next()
+    assert second.base == 1
+    await worker.settle(DONE, second.ticket)
+    broker.advance(1)
+    await broker.sweep()
+    await worker.client.nothing_arrives()
+    broker.advance(1)
+    await broker.sweep()
+    assert (await worker.next()).base == 0
+
+
+async def test_what_is_released_was_not_delivered_and_comes_at_once(jobs, work):
+    await jobs(1)
+    worker = await work(max_deliveries=1)
+    await worker.settle(RELEASE, (await worker.next()).ticket)
+    again = await worker.next()
+    assert (again.number, again.flags & REDELIVERED) == (1, REDELIVERED)
+
+
+async def test_what_is_rejected_is_dead_at_once(jobs, work):
+    client = await jobs(1)
+    worker = await work(max_deliveries=0)
+    await worker.settle(REJECT, (await worker.next()).ticket, reason="no such image")
+    (row,) = await listed(client)
+    assert (row["offset"], row["deliveries"], row["reason"]) == (0, 1, "no such image")
+
+
+async def test_messages_are_shared_among_those_with_credit(jobs, work):
+    """Each has what its credit allows, and none has what another one has."""
+    await jobs(10)
+    workers = [await work(credit=credit) for credit in (1, 2, 3)]
+    offsets = []
+    for worker, credit in zip(workers, (1, 2, 3), strict=True):
+        count = 0
+        while count < credit:
+            found = await worker.next()
+            offsets += [offset for offset, _, _ in found.messages]
+            count += len(found.messages)
+        assert count == credit
+        await worker.client.nothing_arrives()
+    assert sorted(offsets) == list(range(6))
+
+
+async def test_bytes_are_credit_as_well(connect, work):
+    client = await sharing(connect)
+    await client.create("t", KEEP)
+    await client.publish("t", b"x" * 60)
+    await client.publish("t", b"y" * 60)
+    worker = await work(credit=10, credit_bytes=100)
+    first = await worker.next()
+    await worker.client.nothing_arrives()
+    await worker.settle(DONE, first.ticket)
+    assert (await worker.next()).base == 1
+
+
+async def test_a_frame_is_settled_ticket_by_ticket(jobs, work):
+    """The tickets of a frame follow one another."""
+    await jobs(3)
+    worker = await work(credit=3)
+    found = await worker.next()
+    assert len(found.messages) == 3
+    await worker.settle(DONE, found.ticket, found.ticket + 2)
+    await worker.settle(RETRY, found.ticket + 1, delay_ms=0)
+    assert (await worker.next()).base == 1
+
+
+async def test_a_worker_that_leaves_releases_what_it_has(jobs, work):
+    """By Unsubscribe, or by Close."""
+    await jobs(2)
+    leaving, closing = await work(), await work()
+    assert (await leaving.next()).base == 0
+    assert (await closing.next()).base == 1
+    heir = await work(credit=5)
+    await leaving.client.unsubscribe(leaving.id)
+    first = await heir.next()
+    assert (first.base, first.number, first.flags & REDELIVERED) == (0, 1, REDELIVERED)
+    await closing.client.ok(CLOSE)
+    assert (await heir.next()).base == 1
+
+
+async def test_a_lost_connection_has_two_seconds(broker, jobs, work):
+    """Then what it had is lost, and, alone in its hand, it counts (SHR-4a, SHR-6)."""
+    client = await jobs(1)
+    worker = await work(owner=7, max_deliveries=1)
+    await worker.next()
+    await worker.client.aclose()
+    heir = await work(max_deliveries=1)
+    await until_lost(client)
+    await heir.client.nothing_arrives()
+    for _ in range(3):
+        await broker.sweep()
+    (row,) = await listed(client)
+    assert (row["offset"], row["deliveries"]) == (0, 1)
+    assert row["reason"]
+
+
+async def until_lost(client):
+    """The broker has noticed that a connection is lost: one worker is left."""
+    while True:
+        answer = await client.ok(DESCRIBE, describe(kind=2, limit=100))
+        rows = json.loads(answer.json)["subscriptions"]
+        if sum(row["connection"] != 0 for row in rows) == 1:
+            return
+
+
+async def test_an_owner_that_comes_back_keeps_what_it_names(jobs, work):
+    """What it does not name never reached it, and is released."""
+    client = await jobs(3)
+    worker = await work(owner=7, credit=2)
+    found = await worker.next()
+    assert len(found.messages) == 2
+    watcher = await work()
+    assert (await watcher.next()).base == 2
+    await worker.client.aclose()
+    await until_lost(client)
+    back = await work(owner=7, attempt=2, credit=2, tickets=[found.ticket])
+    assert await back.settle(DONE, found.ticket) == []
+    again = await back.next()
+    assert (again.base, again.number, again.flags & REDELIVERED) == (1, 1, REDELIVERED)
+
+
+async def test_an_owner_takes_over_from_itself_only(jobs, work):
+    await jobs(3)
+    worker = await work(owner=7)
+    first = await worker.next()
+    other = await work(owner=8)
+    assert (await other.next()).base == 1
+    newer = await work(owner=7, attempt=2, tickets=[first.ticket])
+    event = await worker.client.event(ENDED, worker.id)
+    assert event.code == 2  # TAKEN_OVER
+    assert await worker.settle(DONE, first.ticket) == [first.ticket]
+    assert await newer.settle(DONE, first.ticket) == []
+    late = shared("t", "n", owner=7, attempt=2)
+    await newer.client.refused(
+        TAKEN_OVER, SUBSCRIBE, late, flags=SHARED | OWNED, field="attempt", request_id=999
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "flags", "how"),
+    [
+        ("name", SHARED, {"name": ""}),
+        ("until", SHARED, {"until": 5}),
+        ("timeout_ms", SHARED, {"timeout_ms": 86_400_001}),
+        ("credit", SHARED, {"credit": 0}),
+    ],
+)
+async def test_a_share_out_of_bounds_is_refused(jobs, field, flags, how):
+    client = await jobs(1)
+    body = shared("t", how.pop("name", "n"), **how)
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, flags=flags, field=field)
+
+
+async def test_order_by_key_without_a_shared_name_is_refused(jobs):
+    client = await jobs(1)
+    body = subscribe("t", name="n")
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, flags=BY_KEY, field="by_key")
+
+
+async def test_a_name_is_of_one_kind(jobs, work):
+    """From its first Subscribe on, also while nobody reads."""
+    client = await jobs(1)
+    worker = await work()
+    body = subscribe("t", name="n")
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, field="name")
+    await worker.client.unsubscribe(worker.id)
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, field="name")
+    await client.subscribe("t", name="own")
+    body = shared("t", "own")
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, flags=SHARED, field="name")
+
+
+async def test_workers_of_a_name_agree(jobs, work):
+    """The first one while nobody reads may change what they agree in (SHR-1)."""
+    client = await jobs(1)
+    worker = await work(max_deliveries=3)
+    body = shared("t", "n", max_deliveries=4)
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, flags=SHARED, field="max_deliveries")
+    body = shared("t", "n", max_deliveries=3)
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, flags=SHARED | BY_KEY, field="by_key")
+    await worker.client.unsubscribe(worker.id)
+    assert (await work(max_deliveries=4)).subscribed.flags == 3  # NAMED, RESUMED
+
+
+async def test_a_shared_name_does_not_settle_with_commits(jobs, work):
+    client = await jobs(1)
+    worker = await work()
+    await worker.client.refused(
+        INVALID_FIELD, COMMIT, commit(worker.id, 1), field="subscription", request_id=50
+    )
+    alone = await client.subscribe("t", credit=1)
+    body = settle(alone.id, DONE, [7])
+    await client.refused(INVALID_FIELD, SETTLE, body, field="subscription", request_id=60)
+    await client.refused(NO_SUCH_SUBSCRIPTION, SETTLE, settle(77, DONE, []), request_id=61)
+
+
+async def test_a_shared_name_is_not_forgotten_while_others_read(broker, jobs, work):
+    client = await jobs(1)
+    worker, other = await work(), await work()
+    await worker.client.refused(
+        NOT_EMPTY, UNSUBSCRIBE, unsubscribe(worker.id), flags=FORGET, request_id=50
+    )
+    await client.refused(NOT_EMPTY, DEAD, dead("t", "n", FORGET_NAME))
+    await worker.client.unsubscribe(worker.id)
+    await other.client.ok(UNSUBSCRIBE, unsubscribe(other.id), flags=FORGET)
+    await client.refused(NO_SUCH_NAME, DEAD, dead("t", "n"), field="name")
+
+
+async def test_a_shared_name_is_not_forgotten_by_time(broker, jobs, work):
+    client = await jobs(2)
+    worker = await work()
+    await worker.settle(DONE, (await worker.next()).ticket)
+    await worker.client.unsubscribe(worker.id)
+    broker.advance(10 * 86_400)
+    for _ in range(3):
+        await broker.sweep()
+    back = await work()
+    assert back.subscribed.committed == 1
+    assert (await back.next()).base == 1
+    await back.client.unsubscribe(back.id)
+    assert (await client.ok(DEAD, dead("t", "n", FORGET_NAME))).done == 1
+    await client.refused(NO_SUCH_NAME, DEAD, dead("t", "n", FORGET_NAME), field="name")
+
+
+async def test_keys_are_in_order_if_that_is_asked_for(jobs, work):
+    """One of a key at a time, also across a retry; others go on (SHR-8)."""
+    await jobs(5, keys=(b"a", b"a", b"b", b"", b""))
+    worker = await work(flags=SHARED | BY_KEY, credit=5)
+    found = {}
+    for _ in range(4):
+        each = await worker.next()
+        found[each.base] = each.ticket
+    assert set(found) == {0, 2, 3, 4}
+    await worker.settle(RETRY, found[0], delay_ms=0)
+    again = await worker.next()
+    assert again.base == 0
+    await worker.client.nothing_arrives()
+    await worker.settle(DONE, again.ticket)
+    assert (await worker.next()).base == 1
+
+
+async def test_what_kills_workers_is_tried_alone_and_takes_no_other_with_it(broker, jobs, work):
+    """SHR-6: lost in company, none counts; each is tried alone, and one that is done is free."""
+    client = await jobs(3)
+    worker = await work(credit=3, max_deliveries=1)
+    assert len((await worker.next()).messages) == 3
+    await worker.client.aclose()
+    watcher = await work(credit=3, max_deliveries=1)
+    await until_lost(client)
+    for _ in range(3):
+        await broker.sweep()
+    for offset in range(3):
+        found = await watcher.next()
+        assert [each for each, _, _ in found.messages] == [offset]
+        await watcher.client.nothing_arrives()
+        await watcher.settle(DONE, found.ticket)
+    assert await listed(client) == []
+
+
+async def test_what_is_gone_before_its_turn_is_told_once(connect, work):
+    """To the worker whose turn it was (SHR-7)."""
+    client = await sharing(connect)
+    await client.create("t", KEEP | {CAPACITY: 2})
+    worker = await work()
+    await client.publish("t", b"0")
+    first = await worker.next()
+    for number in (1, 2, 3, 4):
+        await client.publish("t", b"%d" % number)
+    other = await work()
+    await other.client.lagged(other.id, 1, 3)
+    found = await other.next()
+    assert found.base == 3
+    await worker.settle(RETRY, first.ticket, delay_ms=0)
+    await worker.client.lagged(worker.id, 0, 1)
+    assert (await worker.next()).base == 4
+    await worker.client.nothing_arrives()
+
+
+async def test_what_is_open_or_dead_holds_a_lossless_topic(connect, work):
+    """RET-9, SHR-9: until it is settled, or forgotten."""
+    client = await sharing(connect)
+    await client.create("t", KEEP | {CAPACITY: 2, OVERFLOW: 1})
+    worker = await work(credit=2)
+    await client.publish("t", b"0", b"1")
+    found = await worker.next()
+    full = publish("t", [b"2"])
+    answer = await client.refused(TOPIC_FULL, PUBLISH, full)
+    assert "'n'" in answer.message or "a shared name" in answer.message
+    await worker.settle(REJECT, found.ticket)
+    await client.refused(TOPIC_FULL, PUBLISH, full)
+    assert (await client.ok(DEAD, dead("t", "n", FORGET_DEAD))).done == 1
+    await client.publish("t", b"2")
+
+
+async def test_the_dead_are_listed_by_the_page_revived_and_forgotten(jobs, work):
+    client = await jobs(5)
+    worker = await work(credit=5, max_deliveries=1)
+    found = await worker.next()
+    tickets = range(found.ticket, found.ticket + 5)
+    await worker.settle(RETRY, *tickets, reason="broken")
+    page = await client.ok(DEAD, dead("t", "n", count=2))
+    assert [row["offset"] for row in json.loads(page.json)["dead"]] == [0, 1]
+    assert (page.more, page.next, page.done) == (1, 2, 0)
+    assert [row["offset"] for row in await listed(client, first=page.next)] == [2, 3, 4]
+    some = dead("t", "n", REVIVE, offsets=[0, 3, 99])
+    assert (await client.ok(DEAD, some, flags=SELECTED)).done == 2
+    assert (await client.ok(DEAD, dead("t", "n", FORGET_DEAD, first=4))).done == 1
+    again = [await worker.next() for _ in range(2)]
+    assert [(each.base, each.number) for each in again] == [(0, 1), (3, 1)]
+    assert [row["offset"] for row in await listed(client)] == [1, 2]
+
+
+async def test_a_dead_message_that_is_gone_cannot_be_revived(connect, work):
+    client = await sharing(connect)
+    await client.create("t", KEEP | {CAPACITY: 1})
+    worker = await work()
+    await client.publish("t", b"0")
+    await worker.settle(REJECT, (await worker.next()).ticket)
+    await client.publish("t", b"1")
+    (row,) = await listed(client)
+    assert not row["is_readable"]
+    assert (await client.ok(DEAD, dead("t", "n", REVIVE))).done == 0
+    assert (await client.ok(DEAD, dead("t", "n", FORGET_DEAD))).done == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "field", "body"),
+    [
+        (INVALID_FIELD, "action", dead("t", "n", 4)),
+        (INVALID_FIELD, "count", dead("t", "n", count=0)),
+        (NO_SUCH_TOPIC, "topic", dead("elsewhere", "n")),
+        (NO_SUCH_NAME, "name", dead("t", "another")),
+        (NO_SUCH_NAME, "name", dead("t", "")),
+        (NO_SUCH_NAME, "name", dead("t", "alone", FORGET_NAME)),
+    ],
+)
+async def test_looking_at_the_dead_makes_nothing(jobs, work, code, field, body):
+    """Neither a topic nor a name, nor is an exclusive name touched (SHR-11)."""
+    client = await jobs(1)
+    await work()
+    await client.subscribe("t", name="alone")
+    await client.refused(code, DEAD, body, field=field)
+    await client.refused(NO_SUCH_TOPIC, DELETE, delete("elsewhere"))
+    answer = await client.ok(DESCRIBE, describe(kind=2, limit=100))
+    names = {row["session"] for row in json.loads(answer.json)["subscriptions"]}
+    assert names == {"n", "alone"}
+
+
+async def test_workers_are_told_that_their_topic_is_deleted(jobs, work):
+    client = await jobs(2)
+    worker = await work()
+    first = await worker.next()
+    await client.ok(DELETE, delete("t"))
+    event = await worker.client.event(ENDED, worker.id)
+    assert event.code == 4  # DELETED
+    assert await worker.settle(DONE, first.ticket) == [first.ticket]
+    await client.refused(NO_SUCH_TOPIC, DEAD, dead("t", "n"))
+
+
+async def test_a_broker_that_disconnects_a_worker_releases_what_it_has(jobs, work):
+    client = await jobs(1)
+    worker = await work(max_deliveries=1)
+    await worker.next()
+    answer = await client.ok(DESCRIBE, describe(kind=2, limit=100))
+    rows = json.loads(answer.json)["subscriptions"]
+    (number,) = {row["connection"] for row in rows} - {0}
+    await client.ok(DISCONNECT, disconnect(number))
+    heir = await work(max_deliveries=1)
+    assert (await heir.next()).number == 1
+
+
+async def test_a_table_of_topics_is_no_work(connect):
+    client = await sharing(connect, SHARED_NAMES | TABLES)
+    body = shared(TOPICS, "n")
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, flags=SHARED, field="topic")
+
+
+async def test_a_shared_name_of_a_table_passes_what_was_superseded(connect, work):
+    client = await sharing(connect, SHARED_NAMES | TABLES)
+    await client.create("t", {TABLE: 1})
+    await client.publish("t", (b"a", b"0"), (b"b", b"1"), (b"a", b"2"))
+    worker = await work(client=client, credit=2)
+    found = await worker.next()
+    assert [offset for offset, _, _ in found.messages] == [1, 2]
+    await client.publish("t", (b"b", b"3"))
+    await worker.settle(RETRY, found.ticket, delay_ms=0)
+    assert (await worker.next()).base == 3

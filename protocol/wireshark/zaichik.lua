@@ -22,6 +22,12 @@ local NAMES = {
     [0] = "BROKER", [1] = "TOPICS", [2] = "SUBSCRIPTIONS", [3] = "CONNECTIONS", [4] = "COUNTERS", [5] = "WINDOWS",
     [6] = "MARKS", [7] = "FURTHEST",
   },
+  Outcome = {
+    [0] = "DONE", [1] = "RETRY", [2] = "REJECT", [3] = "RELEASE", [4] = "GIVE_BACK", [5] = "LOSE", [6] = "EXTEND",
+  },
+  DeadAction = {
+    [0] = "LIST", [1] = "REVIVE", [2] = "FORGET", [3] = "FORGET_NAME",
+  },
   ErrorCode = {
     [1] = "MALFORMED", [2] = "FRAME_TOO_LARGE", [3] = "HELLO_REQUIRED", [4] = "UNSUPPORTED_VERSION",
     [5] = "HANDSHAKE_TIMEOUT", [6] = "FRAME_TIMEOUT", [7] = "IDLE_TIMEOUT", [8] = "AUTH_FAILED",
@@ -31,6 +37,7 @@ local NAMES = {
     [72] = "OFFSET_AHEAD", [73] = "EPOCH_CHANGED", [74] = "FORBIDDEN", [75] = "MESSAGE_TOO_LARGE",
     [76] = "BATCH_TOO_LARGE", [77] = "TOPIC_FULL", [78] = "SEQUENCE_GAP", [79] = "PRODUCER_UNKNOWN", [80] = "NO_MEMORY",
     [81] = "NOT_EMPTY", [82] = "TAKEN_OVER", [83] = "STORAGE_FULL", [84] = "DAMAGED", [85] = "TABLE_FULL",
+    [86] = "NO_SUCH_NAME",
   },
   EndCode = {
     [1] = "UNTIL", [2] = "TAKEN_OVER", [3] = "FORBIDDEN", [4] = "DELETED", [5] = "DAMAGED",
@@ -46,10 +53,11 @@ local NAMES = {
   Type = {
     [1] = "Hello", [2] = "CreateTopic", [3] = "Publish", [4] = "Subscribe", [5] = "Unsubscribe", [6] = "Commit",
     [7] = "Ping", [8] = "Close", [9] = "Describe", [10] = "Delete", [11] = "Disconnect", [12] = "Explain",
-    [13] = "AdvanceClock", [129] = "Welcome", [130] = "TopicCreated", [131] = "Published", [132] = "Subscribed",
-    [133] = "Unsubscribed", [134] = "Committed", [135] = "Pong", [136] = "Closed", [137] = "Described",
-    [138] = "Deleted", [139] = "Disconnected", [140] = "Explained", [141] = "ClockAdvanced", [255] = "Error",
-    [64] = "Messages", [65] = "Lagged", [66] = "SubscriptionEnded", [67] = "GoAway", [68] = "DeletionsMissed",
+    [13] = "AdvanceClock", [14] = "Settle", [15] = "Dead", [129] = "Welcome", [130] = "TopicCreated",
+    [131] = "Published", [132] = "Subscribed", [133] = "Unsubscribed", [134] = "Committed", [135] = "Pong",
+    [136] = "Closed", [137] = "Described", [138] = "Deleted", [139] = "Disconnected", [140] = "Explained",
+    [141] = "ClockAdvanced", [142] = "Settled", [143] = "DeadPage", [255] = "Error", [64] = "Messages", [65] = "Lagged",
+    [66] = "SubscriptionEnded", [67] = "GoAway", [68] = "DeletionsMissed",
   },
 }
 
@@ -85,7 +93,7 @@ local FRAMES = {
     },
   },
   [0x04] = {
-    name = "Subscribe", role = "request", flags = { { "owned", 1 } },
+    name = "Subscribe", role = "request", flags = { { "owned", 1 }, { "shared", 2 }, { "by_key", 4 } },
     body = {
       { "topic", "str", "zaichik.topic", "what to read; created if it does not exist" },
       { "name", "str", "zaichik.name", "empty: anonymous, its position dies with the connection" },
@@ -98,6 +106,12 @@ local FRAMES = {
       { "owner", "u64 if owned", "zaichik.owner", "only with OWNED: which subscription asks, a random number, not 0" },
       { "attempt", "u32 if owned", "zaichik.attempt",
         "only with OWNED: greater each time that owner asks for the name" },
+      { "timeout_ms", "u32 if shared", "zaichik.timeout_ms",
+        "only with SHARED: how long it may have a message; 0: for ever" },
+      { "max_deliveries", "u16 if shared", "zaichik.max_deliveries",
+        "only with SHARED: after so many that failed, a message is dead; 0: never" },
+      { "tickets", "u64[] if shared", "zaichik.subscribe.tickets",
+        "only with SHARED: those that its program still has: a count u32, then as many u64" },
     },
   },
   [0x05] = {
@@ -161,6 +175,31 @@ local FRAMES = {
     name = "AdvanceClock", role = "request", flags = {},
     body = {
       { "to_us", "u64", "zaichik.to_us", "µs since 1970, not less than the clock's time" },
+    },
+  },
+  [0x0e] = {
+    name = "Settle", role = "request", flags = { { "delayed", 1 } },
+    body = {
+      { "subscription", "u32", "zaichik.settle.subscription", "the id of the Subscribe" },
+      { "outcome", "u8", "zaichik.outcome",
+        "0 done, 1 retry, 2 reject, 3 release, 4 give back, 5 lose, 6 extend", NAMES.Outcome },
+      { "delay_ms", "u64 if delayed", "zaichik.delay_ms",
+        "only with DELAYED: a retry comes again after it; an extend lasts as long" },
+      { "reason", "str", "zaichik.reason", "why, for people, if it failed" },
+      { "tickets", "u64[]", "zaichik.settle.tickets", "which messages: a count u32, then as many u64" },
+    },
+  },
+  [0x0f] = {
+    name = "Dead", role = "request", flags = { { "selected", 1 } },
+    body = {
+      { "topic", "str", "zaichik.topic", "the name's topic" },
+      { "name", "str", "zaichik.name", "the name" },
+      { "user", "str", "zaichik.user", "whose it is; empty: that of the user who asks" },
+      { "action", "u8", "zaichik.action", "0 list, 1 revive, 2 forget, 3 forget the name", NAMES.DeadAction },
+      { "from_offset", "u64", "zaichik.from_offset", "list, or act on, what has this offset or a later one" },
+      { "count", "u16", "zaichik.count", "how many, at most; at least 1" },
+      { "offsets", "u64[] if selected", "zaichik.offsets",
+        "only with SELECTED: of these alone: a count u32, then as many u64" },
     },
   },
   [0x81] = {
@@ -254,6 +293,21 @@ local FRAMES = {
     name = "ClockAdvanced", role = "reply", flags = {},
     body = {},
   },
+  [0x8e] = {
+    name = "Settled", role = "reply", flags = {},
+    body = {
+      { "late", "u64[]", "zaichik.late", "tickets that were not open: a count u32, then as many u64" },
+    },
+  },
+  [0x8f] = {
+    name = "DeadPage", role = "reply", flags = {},
+    body = {
+      { "more", "u8", "zaichik.more", "1 if there are more, after the last that was listed or acted on" },
+      { "done", "u32", "zaichik.done", "how many were revived or forgotten" },
+      { "next", "u64", "zaichik.next", "where to go on: ask again with it as `from_offset`" },
+      { "json", "json", "zaichik.json", "of a list, UTF-8 JSON: all the rest of the frame" },
+    },
+  },
   [0xff] = {
     name = "Error", role = "reply", flags = { { "retryable", 1 }, { "fatal", 2 } },
     body = {
@@ -266,11 +320,15 @@ local FRAMES = {
     },
   },
   [0x40] = {
-    name = "Messages", role = "event", flags = { { "holes", 1 }, { "redelivered", 2 } },
+    name = "Messages", role = "event", flags = { { "holes", 1 }, { "redelivered", 2 }, { "tickets", 4 } },
     body = {
       { "base", "u64", "zaichik.base", "offset of the first message" },
       { "accepted_us", "i64", "zaichik.accepted_us", "when the broker accepted them: µs since 1970" },
-      { "deltas", "u32[]", "zaichik.deltas", "only with HOLES: a count u32 (the batch's), then as many u32" },
+      { "ticket", "u64 if tickets", "zaichik.ticket",
+        "only with TICKETS: that of the first message; the others follow it by one each" },
+      { "number", "u16 if tickets", "zaichik.number",
+        "only with TICKETS: which delivery of each message this is, from 1" },
+      { "deltas", "u32[] if holes", "zaichik.deltas", "only with HOLES: a count u32 (the batch's), then as many u32" },
       { "batch", "batch", "zaichik.batch", "the messages: all the rest of the frame" },
     },
   },
@@ -350,6 +408,7 @@ local HEADER = {
 local SETTING = declare("setting", "u8", "zaichik.setting", "which setting", NAMES.Setting)
 local SETTING_VALUE = declare("value", "u64", "zaichik.setting.value", "its value")
 local DELTA = declare("delta", "u32", "zaichik.delta", "the message's offset, less base")
+local NUMBER = declare("number", "u64", "zaichik.item", "one of a list of numbers")
 local BATCH = {
   count = declare("count", "u32", "zaichik.batch.count", "messages"),
   key_offsets = declare("key_offsets", "rest", "zaichik.batch.key_offsets", "where keys begin and end"),
@@ -466,7 +525,6 @@ function KINDS.settings(reader, tree, field)
 end
 
 KINDS["u32[]"] = function(reader, tree, field)  -- the deltas of Messages
-  if not reader.flags.holes then return nil end
   local start = reader.at
   local count = take(reader, 4, field.name):le_uint()
   take(reader, 4 * count, field.name)
@@ -477,6 +535,17 @@ KINDS["u32[]"] = function(reader, tree, field)  -- the deltas of Messages
     list:add_le(DELTA, range)
   end
   return deltas
+end
+
+KINDS["u64[]"] = function(reader, tree, field)
+  local start = reader.at
+  local count = take(reader, 4, field.name):le_uint()
+  if count > reader.data:len() then fail("the frame ends inside its " .. field.name) end
+  take(reader, 8 * count, field.name)
+  local list = tree:add(field.proto, whole(reader, start)):append_text((": %d"):format(count))
+  for index = 0, count - 1 do
+    list:add_le(NUMBER, reader.data:range(start + 4 + 8 * index, 8))
+  end
 end
 
 -- A column of a batch: `count` + 1 offsets. Returns them, and the bytes they lie in.

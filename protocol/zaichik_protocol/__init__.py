@@ -1,9 +1,9 @@
 """zaichik's wire protocol: frames, batches, errors, and a codec that knows no sockets.
 
-Reading order: `frames` (what can be said, and how it is laid out), `layout` (the types of fields),
-`batch` (how messages are carried), `errors` (what can go wrong), `derived` (what writes and reads
-each frame), `codec` (a stream of them), `declaration` (the same in construct: the reference). The
-normative text is `protocol/README.md`.
+Reading order: `frames` (what can be said, and how it is laid out), `names` (the numbers that have
+names), `layout` (the types of fields), `batch` (how messages are carried), `errors` (what can go
+wrong), `derived` (what writes and reads each frame), `codec` (a stream of them), `declaration` (the
+same in construct: the reference). The normative text is `protocol/README.md`.
 """
 
 from zaichik_protocol.batch import Batch
@@ -25,24 +25,18 @@ from zaichik_protocol.errors import (
     Unencodable,
 )
 from zaichik_protocol.frames import (
-    DEFAULT_PORT,
-    DURABLE,
     EVENTS,
-    FOREVER,
-    HEARTBEAT,
-    OWNER,
-    PROTOCOL_VERSION,
     REPLIES,
     REQUESTS,
-    TABLES,
     AdvanceClock,
-    Auth,
     ClockAdvanced,
     Close,
     Closed,
     Commit,
     Committed,
     CreateTopic,
+    Dead,
+    DeadPage,
     Delete,
     Deleted,
     DeletionsMissed,
@@ -56,16 +50,14 @@ from zaichik_protocol.frames import (
     Frame,
     GoAway,
     Hello,
-    Kind,
     Lagged,
     Messages,
-    Overflow,
     Ping,
     Pong,
     Publish,
     Published,
-    Setting,
-    Start,
+    Settle,
+    Settled,
     Subscribe,
     Subscribed,
     SubscriptionEnded,
@@ -73,6 +65,23 @@ from zaichik_protocol.frames import (
     Unsubscribe,
     Unsubscribed,
     Welcome,
+)
+from zaichik_protocol.names import (
+    DEFAULT_PORT,
+    DURABLE,
+    FOREVER,
+    HEARTBEAT,
+    OWNER,
+    PROTOCOL_VERSION,
+    SHARED,
+    TABLES,
+    Auth,
+    DeadAction,
+    Kind,
+    Outcome,
+    Overflow,
+    Setting,
+    Start,
 )
 
 __all__ = [
@@ -88,6 +97,7 @@ __all__ = [
     "REPLIES",
     "REPLY_MAX_FRAME",
     "REQUESTS",
+    "SHARED",
     "TABLES",
     "AdvanceClock",
     "Auth",
@@ -98,6 +108,9 @@ __all__ = [
     "Commit",
     "Committed",
     "CreateTopic",
+    "Dead",
+    "DeadAction",
+    "DeadPage",
     "Delete",
     "Deleted",
     "DeletionsMissed",
@@ -119,6 +132,7 @@ __all__ = [
     "Lagged",
     "Messages",
     "NeedData",
+    "Outcome",
     "Overflow",
     "Ping",
     "Pong",
@@ -127,6 +141,8 @@ __all__ = [
     "Published",
     "Refused",
     "Setting",
+    "Settle",
+    "Settled",
     "Start",
     "Subscribe",
     "Subscribed",

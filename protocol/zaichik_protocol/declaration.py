@@ -49,9 +49,17 @@ from zaichik_protocol.frames import (
     Hello,
     Messages,
     Published,
-    Subscribe,
 )
-from zaichik_protocol.layout import BATCH, DELTAS, HEADER_SIZE, MIN_LENGTH, REST, SETTINGS, TEXT
+from zaichik_protocol.layout import (
+    BATCH,
+    DELTAS,
+    HEADER_SIZE,
+    MIN_LENGTH,
+    NUMBERS,
+    REST,
+    SETTINGS,
+    TEXT,
+)
 
 _KINDS: dict[layout.FieldType, Any] = {
     layout.U8: Int8ul,
@@ -63,6 +71,7 @@ _KINDS: dict[layout.FieldType, Any] = {
     TEXT: Prefixed(Int16ul, GreedyBytes),
     SETTINGS: PrefixedArray(Int8ul, Struct("setting" / Int8ul, "value" / Int64ul)),
     DELTAS: PrefixedArray(Int32ul, Int32ul),
+    NUMBERS: PrefixedArray(Int32ul, Int64ul),
     REST: GreedyBytes,
     BATCH: GreedyBytes,  # read by batch.Batch, so that a bad batch is a bad field
 }
@@ -196,7 +205,7 @@ def _from_wire(kind: layout.FieldType, value: Any) -> Any:
         return Batch.parse(value)
     if kind is SETTINGS:
         return tuple((item.setting, item.value) for item in value)
-    return tuple(value) if kind is DELTAS else value
+    return tuple(value) if kind in {DELTAS, NUMBERS} else value
 
 
 def _misfit(frame: Frame) -> str:
@@ -204,12 +213,13 @@ def _misfit(frame: Frame) -> str:
 
     "" if there is none.
     """
+    for field in frame.FIELDS:
+        if field.only and not getattr(frame, field.only) and getattr(frame, field.name):
+            return field.name
     match frame:
-        case Messages(batch=batch, deltas=deltas, holes=holes):
-            return "" if len(deltas) == (batch.count if holes else 0) else "deltas"
+        case Messages(batch=batch, deltas=deltas, holes=True):
+            return "" if len(deltas) == batch.count else "deltas"
         case Published(stored=stored, compacted=compacted, dropped=dropped):
             return "" if len(dropped) == bitmap_size(stored, compacted) else "dropped"
-        case Subscribe(owned=False, owner=owner, attempt=attempt) if owner or attempt:
-            return "owner" if owner else "attempt"
         case _:
             return ""

@@ -48,7 +48,9 @@ class FrameFormat:
         ]
         self._absent = [field.name for field in cls.FIELDS if field not in self._fields]
         # Most frames fit whatever their fields say, and need not be asked.
-        self._may_misfit = cls.misfit is not Frame.misfit and not self._absent
+        optional = [field for field in cls.FIELDS if field.only]
+        has_some = not optional or len(self._absent) < len(optional)
+        self._may_misfit = cls.misfit is not Frame.misfit and has_some
         self._code = cls.TYPE | bits << 8
 
         # Numbers at the beginning are one piece with the header. What follows are runs of numbers,

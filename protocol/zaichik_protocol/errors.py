@@ -93,7 +93,7 @@ class ErrorCode(_Explained):
         81,
         (
             "the topic holds messages, or has readers or named positions, and was to be deleted "
-            "only if empty"
+            "only if empty; or the shared name has readers, and was to be forgotten"
         ),
     )
     TAKEN_OVER = (
@@ -103,6 +103,7 @@ class ErrorCode(_Explained):
     STORAGE_FULL = 83, "the disk has no room; nothing was stored", RETRYABLE
     DAMAGED = 84, "what the disk has kept of the topic is damaged; the message says where"
     TABLE_FULL = 85, "the table would hold more than it may; keys must be deleted first"
+    NO_SUCH_NAME = 86, "the topic has no shared name like this"
 
 
 class EndCode(_Explained):

@@ -14,7 +14,6 @@ are numbered from 0x40. Durations are milliseconds, times microseconds since 197
 
 import dataclasses
 from collections.abc import Callable
-from enum import IntEnum
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from zaichik_protocol import layout
@@ -24,6 +23,7 @@ from zaichik_protocol.layout import (
     DELTAS,
     I64,
     MAGIC,
+    NUMBERS,
     REST,
     SETTINGS,
     TEXT,
@@ -32,73 +32,9 @@ from zaichik_protocol.layout import (
     U32,
     U64,
 )
+from zaichik_protocol.names import FOREVER, PROTOCOL_VERSION, Start
 
-PROTOCOL_VERSION = 1
-DEFAULT_PORT = 8889
-FOREVER = 2**64 - 1  # a duration without end; also an `until` that is never reached
 REPLY = 0x80
-HEARTBEAT = 1  # a bit of `features`: the client promises a byte every `idle_ms` / 3
-OWNER = 2  # another: a Subscribe may name its owner
-DURABLE = 4  # another: a Published says whether its batch is on a disk
-TABLES = 8  # another: holes of a table are not taken for lag, and DeletionsMissed is known
-
-
-class Setting(IntEnum):
-    """A topic's settings by their number on the wire."""
-
-    RETENTION_TTL_MS = 1
-    COMPACTION_WINDOW_MS = 2
-    CAPACITY = 3
-    MAX_BYTES = 4
-    MAX_KEYS = 5
-    JOURNAL_BYTES = 6
-    OVERFLOW = 7
-    DURABLE = 8
-    LOG_BYTES = 9
-    SEGMENT_BYTES = 10
-    TABLE = 11
-    TOMBSTONES_MS = 12
-
-
-class Overflow(IntEnum):
-    """What a topic does when its ring is full and a reader still needs its oldest messages.
-
-    These are the setting's values.
-    """
-
-    EVICT = 0
-    REJECT = 1
-
-
-class Auth(IntEnum):
-    """The kind of secret that a Hello has."""
-
-    NONE = 0
-    TOKEN = 1
-    PASSWORD = 2
-
-
-class Start(IntEnum):
-    """Where a subscription begins."""
-
-    EARLIEST = 0
-    LATEST = 1
-    OFFSET = 2
-    TIME = 3
-
-
-class Kind(IntEnum):
-    """What a Describe asks about."""
-
-    BROKER = 0
-    TOPICS = 1
-    SUBSCRIPTIONS = 2
-    CONNECTIONS = 3
-    COUNTERS = 4
-    WINDOWS = 5
-    MARKS = 6
-    FURTHEST = 7
-
 
 FrameClass = TypeVar("FrameClass", bound="Frame")
 
@@ -145,8 +81,8 @@ class Frame:
     def misfit(self) -> str:
         """Returns the field that does not go with the others; "" if there is none.
 
-        It is asked of frames that have all their fields. One that is there only with a flag cannot
-        be set without it.
+        A field that is there only with a flag cannot be set without it. So this is not asked of a
+        frame that could have such fields and has none.
         """
         return ""
 
@@ -245,7 +181,30 @@ class Subscribe(Frame):
         only="owned",
         default=0,
     )
+    timeout_ms: int = wire(
+        U32,
+        "only with SHARED: how long it may have a message; 0: for ever",
+        only="shared",
+        default=0,
+        kw_only=True,
+    )
+    max_deliveries: int = wire(
+        U16,
+        "only with SHARED: after so many that failed, a message is dead; 0: never",
+        only="shared",
+        default=0,
+        kw_only=True,
+    )
+    tickets: tuple[int, ...] = wire(
+        NUMBERS,
+        "only with SHARED: those that its program still has: a count u32, then as many u64",
+        only="shared",
+        default=(),
+        kw_only=True,
+    )
     owned: bool = flag(1, default=False)
+    shared: bool = flag(2, default=False)
+    by_key: bool = flag(4, default=False)
 
 
 @frame(5)
@@ -328,6 +287,45 @@ class AdvanceClock(Frame):
     """Move a clock that stands still otherwise forward to a time."""
 
     to_us: int = wire(U64, "µs since 1970, not less than the clock's time")
+
+
+@frame(14)
+class Settle(Frame):
+    """Say what became of messages that a shared subscription was handed."""
+
+    subscription: int = wire(U32, "the id of the Subscribe")
+    outcome: int = wire(U8, "0 done, 1 retry, 2 reject, 3 release, 4 give back, 5 lose, 6 extend")
+    delay_ms: int = wire(
+        U64,
+        "only with DELAYED: a retry comes again after it; an extend lasts as long",
+        only="delayed",
+        default=0,
+        kw_only=True,
+    )
+    reason: str = wire(TEXT, "why, for people, if it failed", default="")
+    tickets: tuple[int, ...] = wire(
+        NUMBERS, "which messages: a count u32, then as many u64", default=()
+    )
+    delayed: bool = flag(1, default=False)
+
+
+@frame(15)
+class Dead(Frame):
+    """List, revive or forget the dead messages of a shared name, or forget the name."""
+
+    topic: str = wire(TEXT, "the name's topic")
+    name: str = wire(TEXT, "the name")
+    user: str = wire(TEXT, "whose it is; empty: that of the user who asks", default="")
+    action: int = wire(U8, "0 list, 1 revive, 2 forget, 3 forget the name", default=0)
+    from_offset: int = wire(U64, "list, or act on, what has this offset or a later one", default=0)
+    count: int = wire(U16, "how many, at most; at least 1", default=100)
+    offsets: tuple[int, ...] = wire(
+        NUMBERS,
+        "only with SELECTED: of these alone: a count u32, then as many u64",
+        only="selected",
+        default=(),
+    )
+    selected: bool = flag(1, default=False)
 
 
 # -- replies: broker to client -------------------------------------------------------------------
@@ -462,6 +460,25 @@ class ClockAdvanced(Frame):
     """What that time ends has ended."""
 
 
+@frame(REPLY | Settle.TYPE)
+class Settled(Frame):
+    """The messages are settled, but those whose tickets were late."""
+
+    late: tuple[int, ...] = wire(
+        NUMBERS, "tickets that were not open: a count u32, then as many u64", default=()
+    )
+
+
+@frame(REPLY | Dead.TYPE)
+class DeadPage(Frame):
+    """What was listed, or how many were revived or forgotten."""
+
+    more: int = wire(U8, "1 if there are more, after the last that was listed or acted on")
+    done: int = wire(U32, "how many were revived or forgotten")
+    next: int = wire(U64, "where to go on: ask again with it as `from_offset`")
+    json: bytes = wire(REST, "of a list, UTF-8 JSON: all the rest of the frame", default=b"")
+
+
 @frame(0xFF)
 class Error(Frame):
     """The request with this id failed (or, with id 0, one that asked for no reply)."""
@@ -489,6 +506,20 @@ class Messages(Frame):
 
     base: int = wire(U64, "offset of the first message")
     accepted_us: int = wire(I64, "when the broker accepted them: µs since 1970")
+    ticket: int = wire(
+        U64,
+        "only with TICKETS: that of the first message; the others follow it by one each",
+        only="tickets",
+        default=0,
+        kw_only=True,
+    )
+    number: int = wire(
+        U16,
+        "only with TICKETS: which delivery of each message this is, from 1",
+        only="tickets",
+        default=0,
+        kw_only=True,
+    )
     deltas: tuple[int, ...] = wire(
         DELTAS,
         "only with HOLES: a count u32 (the batch's), then as many u32",
@@ -499,9 +530,12 @@ class Messages(Frame):
     batch: Batch = wire(BATCH, "the messages: all the rest of the frame")
     holes: bool = flag(1, default=False)
     redelivered: bool = flag(2, default=False)
+    tickets: bool = flag(4, default=False)
 
     def misfit(self) -> str:
-        """Each message has its delta."""
+        """With HOLES, each message has its delta."""
+        if not self.holes:
+            return ""
         return "" if len(self.deltas) == self.batch.count else "deltas"
 
 
@@ -557,6 +591,8 @@ REQUESTS: tuple[type[Frame], ...] = (
     Disconnect,
     Explain,
     AdvanceClock,
+    Settle,
+    Dead,
 )
 REPLIES: tuple[type[Frame], ...] = (
     Welcome,
@@ -572,6 +608,8 @@ REPLIES: tuple[type[Frame], ...] = (
     Disconnected,
     Explained,
     ClockAdvanced,
+    Settled,
+    DeadPage,
     Error,
 )
 EVENTS: tuple[type[Frame], ...] = (

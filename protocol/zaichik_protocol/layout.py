@@ -208,19 +208,28 @@ class Settings(Counted):
 
 
 class Numbers(Counted):
-    """A count u32, then that many numbers u32."""
+    """A count u32, then that many numbers.
+
+    Args:
+        letter: theirs, in the struct module.
+    """
+
+    def __init__(self, name: str, letter: str) -> None:
+        super().__init__(name, "I", struct.calcsize("<" + letter))
+        self._letter = letter
 
     def read(self, data: bytes, at: int, end: int, values: list[Any]) -> int:
         """Any bytes are numbers."""
         stop = self.end(data, at, end)
-        count = (stop - at) // self._size - 1
-        values.append(struct.unpack_from(f"<{count}I", data, at + self._count.size))
+        first = at + self._count.size
+        count = (stop - first) // self._size
+        values.append(struct.unpack_from(f"<{count}{self._letter}", data, first))
         return stop
 
     def write(self, values: tuple[Any, ...], index: int) -> bytes:
         """Each has its bytes."""
         numbers = values[index]
-        return struct.pack(f"<{len(numbers) + 1}I", len(numbers), *numbers)
+        return struct.pack(f"<I{len(numbers)}{self._letter}", len(numbers), *numbers)
 
 
 class Rest(FieldType):
@@ -266,7 +275,8 @@ U64, I64 = Integer("u64", "Q"), Integer("i64", "q")
 MAGIC = Constant("4 bytes", b"ZAIK")
 TEXT = Text("str", "H", 1)
 SETTINGS = Settings("settings", "B", _SETTING.size)
-DELTAS = Numbers("u32[]", "I", 4)
+DELTAS = Numbers("u32[]", "I")
+NUMBERS = Numbers("u64[]", "Q")
 REST = Rest("rest")
 BATCH = Batched("batch")
 

@@ -19,12 +19,11 @@ from model_queue import (
 
 from zaichik.core.work_queue import saved as saving
 from zaichik.core.work_queue.message import Place
-from zaichik.core.work_queue.outcome import Outcome
 from zaichik.core.work_queue.patience import Patience
 from zaichik.core.work_queue.tickets import BLOCK, Tickets
 from zaichik.core.work_queue.work_queue import QueueSettings, WorkQueue
 from zaichik.core.work_queue.worker import Hand, Worker
-from zaichik_protocol import Refused
+from zaichik_protocol import Outcome, Refused
 
 CONNECTIONS = 3
 MOST_WORKERS = 6

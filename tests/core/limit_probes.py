@@ -19,10 +19,12 @@ from zaichik_protocol import (
     GoAway,
     Hello,
     Messages,
+    Outcome,
     Ping,
     Publish,
     Refused,
     Setting,
+    Settle,
     Subscribe,
     Unsubscribe,
     Welcome,
@@ -118,6 +120,24 @@ def producers(count):
 
 def named_subscriptions(count):
     return [Subscribe(2 + number, "t", f"s{number}") for number in range(count)]
+
+
+def handed_out(name, limit, count):
+    """SHR-2: so many messages are open at once."""
+    client = Conversation(broker_with(**{name: limit}))
+    client.ask(Subscribe(2, "t", "n", credit=99, shared=True))
+    got = client.ask(Publish(0, "t", batch(*[b""] * count)))
+    return FITS if sum(frame.batch.count for frame in got) == count else WAITS
+
+
+def handed_out_after_so_many_died(name, limit, count):
+    """SHR-5: of a name that has so many dead, nothing more is handed out."""
+    client = Conversation(broker_with(**{name: limit}))
+    client.ask(Subscribe(2, "t", "n", credit=99, shared=True))
+    (got,) = client.ask(Publish(0, "t", batch(*[b""] * count)))
+    tickets = tuple(range(got.ticket, got.ticket + count))
+    client.ask(Settle(0, 2, Outcome.REJECT, tickets=tickets))
+    return FITS if client.ask(Publish(0, "t", batch(b""))) else WAITS
 
 
 def bytes_of_a_subscriptions_name(_, __, size):

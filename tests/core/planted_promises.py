@@ -8,6 +8,7 @@ from functools import partial
 from planted_reading import BUGS, bug
 
 from zaichik.core import (
+    exclusive_position,
     in_memory,
     position,
     producers,
@@ -22,7 +23,7 @@ __all__ = ["BUGS"]
 
 BroadcastRing = ring.BroadcastRing
 Producers = producers.Producers
-Position = position.Position
+ExclusivePosition = exclusive_position.ExclusivePosition
 NamedPositions = position.NamedPositions
 Reader = reader.Reader
 SubscriptionManager = subscription_manager.SubscriptionManager
@@ -191,7 +192,7 @@ def what_a_named_reader_was_sent_counts_as_settled(monkeypatch):
             else max(self.committed, self.delivered)
         )
 
-    monkeypatch.setattr(Position, "needed", property(needed))
+    monkeypatch.setattr(ExclusivePosition, "needed", property(needed))
 
 
 @bug
@@ -272,7 +273,7 @@ def what_is_new_is_marked_with_what_comes_again(monkeypatch):
     real = Reader._deliver
 
     def deliver(self):
-        position, self.position = self.position, Position(self.cursor)
+        position, self.position = self.position, ExclusivePosition(self.cursor)
         again = position.delivered > self.cursor
         frame = real(self)
         self.position = position

@@ -173,7 +173,7 @@ MODEL = [
     QueueBug(
         "a stall takes work away",
         "Patience.at",
-        "self._counted_us + min(now_us - self._swept_us, MOST_US)",
+        "self._counted_us + min(max(now_us - self._swept_us, 0), MOST_US)",
         "self._counted_us + now_us - self._swept_us",
     ),
     QueueBug(

@@ -12,11 +12,11 @@ import random
 from dataclasses import dataclass, field
 
 from zaichik.core.work_queue import saved as saving
-from zaichik.core.work_queue.outcome import Outcome
 from zaichik.core.work_queue.patience import Patience
 from zaichik.core.work_queue.tickets import Tickets
 from zaichik.core.work_queue.work_queue import QueueSettings, WorkQueue
 from zaichik.core.work_queue.worker import Hand, Worker
+from zaichik_protocol import Outcome
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND

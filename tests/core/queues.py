@@ -1,10 +1,10 @@
 """A work queue for tests, with a topic whose messages are all there and have one byte each."""
 
-from zaichik.core.work_queue.outcome import Outcome
 from zaichik.core.work_queue.patience import Patience
 from zaichik.core.work_queue.tickets import Tickets
 from zaichik.core.work_queue.work_queue import QueueSettings, WorkQueue
 from zaichik.core.work_queue.worker import Hand, Worker
+from zaichik_protocol import Outcome
 
 SECOND = 1_000_000
 START = 1_000 * SECOND

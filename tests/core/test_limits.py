@@ -126,6 +126,8 @@ LIMITS = [
         of_requests(probes.named_subscriptions),
         above(E.TOO_MANY_SUBSCRIPTIONS),
     ),
+    Limit("BrokerSettings.max_open", 3, probes.handed_out, above(WAITS)),
+    Limit("BrokerSettings.max_dead", 3, probes.handed_out_after_so_many_died, from_(WAITS)),
     Limit("BrokerSettings.session_ttl", 5, probes.back_after, from_(GONE), MICROSECOND),
     Limit("BrokerSettings.soft_output", 100, probes.bytes_before_the_next_message, from_(WAITS)),
     Limit(

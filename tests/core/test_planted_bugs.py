@@ -11,6 +11,7 @@ import pytest
 from planted_durable_slips import DURABLE_SLIPS
 from planted_following_slips import FOLLOWING_SLIPS
 from planted_promises import BUGS
+from planted_shared_slips import SHARED_SLIPS
 from planted_slips import SLIPS
 from sampling import sampled
 from test_model import run_model
@@ -37,8 +38,9 @@ SAMPLE_OF_SLIPS = [
     "windows are not taken back",
     "no checksum begins with the salt",
     "a frame has records that the user may not read",
+    "a close in good order is a loss",
 ]
-ALL_SLIPS = [*SLIPS, *DURABLE_SLIPS, *FOLLOWING_SLIPS]
+ALL_SLIPS = [*SLIPS, *DURABLE_SLIPS, *FOLLOWING_SLIPS, *SHARED_SLIPS]
 PAGE = Path(__file__).parents[2] / "docs" / "run" / "reliability.md"
 
 

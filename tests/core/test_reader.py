@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zaichik_protocol.batch
-from zaichik.core.position import Position
+from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.reader import TRACKED_FRAMES, Reader
 from zaichik.core.settings import TopicSettings
 from zaichik.core.topic_controller import TopicController
@@ -31,7 +31,9 @@ class Reading:
         self.topic = TopicController("t", TopicSettings(**(settings or {})), 1, explicit=True)
         self.wakes = 0
         request = Subscribe(7, "t", **request)
-        self.subscription = Reader(request, self.topic, Position(start), self._ready, "a test", 1)
+        self.subscription = Reader(
+            request, self.topic, ExclusivePosition(start), self._ready, "a test", 1
+        )
         self.subscription.join()
 
     def _ready(self, subscription):
@@ -453,7 +455,7 @@ def test_a_start_below_the_head_is_lag():
 def test_the_lag_of_one_reader_does_not_affect_another():
     """LAG-2."""
     quick = Reading(credit=100, settings={"capacity": 1})
-    slow = Reader(Subscribe(8, "t"), quick.topic, Position(0), lambda _: None, "a test", 1)
+    slow = Reader(Subscribe(8, "t"), quick.topic, ExclusivePosition(0), lambda _: None, "a test", 1)
     slow.join()
     for number in range(5):
         quick.publish(b"")

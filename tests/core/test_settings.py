@@ -219,6 +219,8 @@ def test_the_default_limits_are_those_that_users_know():
         "max_producers": 10_000,
         "producer_ttl": 600.0,
         "max_sessions": 10_000,
+        "max_open": 10_000,
+        "max_dead": 10_000,
         "session_ttl": 60.0,
         "disk_session_ttl": 604_800.0,
         "soft_output": 262_144,

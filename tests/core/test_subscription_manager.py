@@ -8,6 +8,7 @@ from zaichik_protocol import (
     FOREVER,
     HEARTBEAT,
     OWNER,
+    SHARED,
     TABLES,
     Batch,
     Close,
@@ -69,7 +70,7 @@ def test_welcome_tells_the_limits():
     assert welcome == Welcome(
         3,
         version=1,
-        features=HEARTBEAT | OWNER | DURABLE | TABLES,
+        features=HEARTBEAT | OWNER | DURABLE | TABLES | SHARED,
         boot=client.broker.boot,
         max_frame=6000,
         max_batch=8,
@@ -87,7 +88,7 @@ def test_a_client_that_promises_no_heartbeat_may_be_silent():
     client = Conversation(broker_with(), greeted=False)
     (welcome,) = client.ask(Hello(3, features=2**64 - 2))
     assert (welcome.features, welcome.idle_ms, client.manager.heartbeat) == (
-        OWNER | DURABLE | TABLES,
+        OWNER | DURABLE | TABLES | SHARED,
         0,
         False,
     )

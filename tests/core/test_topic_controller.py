@@ -3,7 +3,7 @@
 import pytest
 from conversation import batch
 
-from zaichik.core.position import Position
+from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.reader import Reader
 from zaichik.core.settings import TopicSettings
 from zaichik.core.topic_controller import TopicController
@@ -16,7 +16,7 @@ def woken(_):
 
 def reader_of(topic, cursor=0):
     """A reader that stands at that offset, and must not be woken."""
-    position = Position(0)
+    position = ExclusivePosition(0)
     reader = Reader(Subscribe(1, "t"), topic, position, woken, "a test", 1)
     position.reader = reader
     reader.cursor = cursor

@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 from zaichik.base.clock import ManualClock
 from zaichik.core.broker import Broker
+from zaichik.core.reader import Reader
 from zaichik.core.settings import BrokerSettings, TopicSettings
 from zaichik.core.sharing.scheduler import Scheduler
 from zaichik.net.socket_stream import without_first
@@ -37,6 +38,7 @@ from zaichik_protocol import (
     Lagged,
     Messages,
     ProtocolError,
+    Subscribe,
     Subscribed,
     SubscriptionEnded,
     encode,
@@ -57,6 +59,8 @@ SETTINGS = BrokerSettings(
     producer_ttl=4,
     max_sessions=3,
     session_ttl=3,
+    max_open=6,
+    max_dead=2,
     soft_output=300,
     max_replies=200,
     write_timeout=3,
@@ -154,10 +158,11 @@ class Client:
         self._heard = FrameDecoder.for_client()
         self._frames = []  # said, and not judged yet
         self._said = b""  # and not sent yet, as far as was noted
-        self._owed = deque()  # (id, type) of the requests without an answer, in their order
+        self._owed = deque()  # requests without an answer: id, type, whether it shares a name
         self._note_what_is_read(self.connection._decoder)
         self._note_what_is_said()
         self._offsets = {}  # the next one of each subscription
+        self._tickets = {}  # the last one of each subscription to a shared name
         self._is_told = False  # the last word came
         self.connection._greeting, self.connection._scope = Scope(), Scope()
         self.connection._may_begin.set()
@@ -205,7 +210,7 @@ class Client:
             self._greet(_Cancelled())
             is_something = self._take_turn(ALL)
         self._judge()
-        assert is_something or not any(request_id for request_id, _ in self._owed), (
+        assert is_something or not any(request_id for request_id, *_ in self._owed), (
             "every request is answered"
         )
         assert is_something or not self.manager.closing or self.connection._is_over
@@ -267,23 +272,34 @@ class Client:
             manager.reason,
             list(manager.replies.waiting),
         )
-        return own, [
-            (
-                one.id,
-                one.start,
-                one.cursor,
-                one.committed,
-                one.delivered,
-                one.skipped,
-                one.in_flight,
-                one.in_flight_bytes,
-                one.credit,
-                one.credit_bytes,
-                one.until,
-                one.ended,
-            )
+        # What a worker has depends on others: on the time that they move, and on its owner.
+        workers = [
+            (one.id, one.credit, one.credit_bytes)
             for one in manager.readers.values()
+            if not isinstance(one, Reader)
         ]
+        return (
+            own,
+            workers,
+            [
+                (
+                    one.id,
+                    one.start,
+                    one.cursor,
+                    one.committed,
+                    one.delivered,
+                    one.skipped,
+                    one.in_flight,
+                    one.in_flight_bytes,
+                    one.credit,
+                    one.credit_bytes,
+                    one.until,
+                    one.ended,
+                )
+                for one in manager.readers.values()
+                if isinstance(one, Reader)
+            ],
+        )
 
     def _note_what_is_read(self, decoder):
         real = decoder.next_frame
@@ -292,10 +308,11 @@ class Client:
             try:
                 frame = real()
             except ProtocolError as error:
-                self._owed.append((error.request_id, error.request_type))
+                self._owed.append((error.request_id, error.request_type, False))
                 raise
             if frame is not NEED_DATA:
-                self._owed.append((frame.id, frame.TYPE))
+                shares = isinstance(frame, Subscribe) and frame.shared
+                self._owed.append((frame.id, frame.TYPE, shares))
             return frame
 
         decoder.next_frame = next_frame
@@ -317,7 +334,7 @@ class Client:
                     self._settle(frame.id, frame.request_type)
             else:
                 self._is_told = isinstance(frame, Closed)
-                self._settle(frame.id, frame.TYPE & 0x7F)
+                shares = self._settle(frame.id, frame.TYPE & 0x7F)
                 if isinstance(frame, Explained):
                     assert all(
                         verdict["fate"] and verdict["text"]
@@ -326,15 +343,26 @@ class Client:
                 if isinstance(frame, Subscribed):
                     assert frame.id not in self._offsets, "an id names one subscription"
                     self._offsets[frame.id] = frame.start
+                    if shares:
+                        self._tickets[frame.id] = 0
 
     def _settle(self, request_id, request_type):
-        """An answer: to the first request that it may answer; those before asked for silence."""
-        while (owed := self._owed.popleft()) != (request_id, request_type):
+        """An answer: to the first request that it may answer; those before asked for silence.
+
+        Returns whether that was a Subscribe that shares its name.
+        """
+        while True:
+            owed = self._owed.popleft()
+            shares = owed[2]
+            if owed[:2] == (request_id, request_type):
+                return shares
             assert owed[0] == 0, "answers come in the order of the requests"
 
     def _follow(self, event):
         """P1, P2: every offset in its turn, as a message or as lag, until the end."""
         match event:
+            case Messages() | Lagged() if event.id in self._tickets:
+                self._work(event)
             case Messages(base=base, batch=batch):
                 assert base == self._offsets[event.id]
                 self._offsets[event.id] += batch.count
@@ -342,7 +370,17 @@ class Client:
                 assert begin == self._offsets[event.id] < end
                 self._offsets[event.id] = end
             case SubscriptionEnded():
-                assert event.next == self._offsets.pop(event.id)
+                following = self._offsets.pop(event.id)
+                assert event.next == following or event.id in self._tickets
+
+    def _work(self, event):
+        """SHR-3: each has a ticket, and tickets grow."""
+        if isinstance(event, Messages):
+            assert event.tickets
+            assert event.ticket > self._tickets[event.id]
+            assert event.number >= 1
+            assert event.redelivered or event.number == 1
+            self._tickets[event.id] = event.ticket + event.batch.count - 1
 
 
 class Story:

@@ -6,13 +6,15 @@ limit, and nothing kept for nobody.
 
 from itertools import pairwise
 
-from zaichik.core.reader import TRACKED_FRAMES
+from zaichik.core.reader import TRACKED_FRAMES, Reader
+from zaichik.core.shared_names.shared_position import SharedPosition
 from zaichik.core.sharing import prices
 from zaichik.core.tables.keep_last import KEY_COST
 from zaichik.core.tables.table import Table
 from zaichik_protocol import Batch
 
 from .kept_rows import check_rows
+from .shared_names import check_hand, check_shared
 
 
 def check(broker):
@@ -26,8 +28,10 @@ def check(broker):
     assert len(broker.producers) <= settings.max_producers
     for manager in broker.managers.values():
         _check_manager(manager, settings)
+        check_hand(manager)
         for subscription in manager.readers.values():
-            _check_subscription(subscription)
+            if isinstance(subscription, Reader):
+                _check_subscription(subscription)
             if not subscription.ended and subscription.why_cut_off is None:
                 readers[id(subscription.topic)].add(subscription)
     for topic in topics:
@@ -36,6 +40,7 @@ def check(broker):
         assert set(topic.names.values()) == {
             session for place, session in sessions if place is topic
         }
+    check_shared(broker)
     for journal in broker.registry._journals.values():
         assert len(journal._winners) <= journal._of.settings.max_keys
         assert journal.topic.published == journal._of.published, (
@@ -43,6 +48,8 @@ def check(broker):
         )
     for topic, session in sessions:
         assert topic.names[session.name] is session
+        if isinstance(session, SharedPosition):
+            continue
         assert session.committed <= topic.end
         assert session.reader is None or session.reader.position is session
 
@@ -69,6 +76,7 @@ def _check_memory(broker, topics):
         + prices.SUBSCRIPTION * len(broker.readers)
         + prices.NAME * len(broker.named_positions)
         + sum(producer.memory for producer in broker.producers._known.values())
+        + sum(position.queue.cost for position in broker.shared_names.positions)
     )
     assert memory.used >= known, "and what connections hold, and have not sent"
 
@@ -102,7 +110,7 @@ def _check_topic(topic):
     assert all(one <= other for one, other in pairwise(ring._accepted_us))
     assert bases[-1] == ring.next_offset
     assert not alive or bases[0] <= ring.head < bases[1]
-    assert set(ring._waiting) <= set(topic.readers)
+    assert set(ring._waiting) <= {*topic.readers, *topic.names.values()}
     if topic.window is not None:
         assert len(topic.window) <= settings.max_keys
 
@@ -117,7 +125,7 @@ def _check_table(topic):
     assert kept.deleted_below == topic.retained.deleted_below < max(kept.next_offset, 1)
     assert topic.retained.reserved == kept.memory >= KEY_COST * len(kept._index)
     check_rows(kept)
-    assert set(kept._waiting) <= set(topic.readers)
+    assert set(kept._waiting) <= {*topic.readers, *topic.names.values()}
 
 
 def waiters(topic):

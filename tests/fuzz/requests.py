@@ -11,14 +11,17 @@ from zaichik_protocol import (
     Close,
     Commit,
     CreateTopic,
+    Dead,
     Delete,
     Describe,
     Disconnect,
     Explain,
     Hello,
+    Outcome,
     Ping,
     Publish,
     Setting,
+    Settle,
     Start,
     Subscribe,
     Unsubscribe,
@@ -122,6 +125,64 @@ def _subscribe(rng, request_id, manager, broker):
     )
 
 
+def _share(rng, request_id, manager, broker):
+    """A Subscribe that shares its name; with an owner now and then, who may come back."""
+    how = {}
+    if rng.random() < 0.6:
+        owner = rng.choice((manager.number, 1, 2))
+        how = {"owned": True, "owner": owner, "attempt": rng.choice((1, 2, request_id))}
+    known = [
+        ticket
+        for position in broker.shared_names.positions
+        for absence in position.queue.absences._by_owner.values()
+        for ticket in absence.held
+    ]
+    tickets = tuple(ticket for ticket in known if rng.random() < 0.5)
+    return Subscribe(
+        request_id,
+        _of(rng, TOPICS, ODD_TOPICS),
+        _of(rng, ["w", "w", "v", "s"], ["", "w" * 201]),
+        credit=_of(rng, [1, 2, 5], [0, 21]),
+        credit_bytes=_of(rng, [1, 50, 10**6, 10**6], [0]),
+        timeout_ms=_of(rng, [0, 1000, 2000, 60_000], [86_400_001]),
+        max_deliveries=_of(rng, [2, 2, 2, 1], [0]),
+        tickets=tickets if rng.random() < 0.9 else (7,),
+        shared=True,
+        by_key=rng.random() < 0.1,
+        **how,
+    )
+
+
+def _settle(rng, request_id, manager, broker):
+    number = _own_subscription(rng, manager)
+    known = [0]
+    worker = getattr(manager.readers.get(number), "worker", None)
+    if worker is not None:
+        known += [*worker.held, *worker.overdue] * 3
+    how = {"delayed": True, "delay_ms": _of(rng, [0, 1000, 3000], [2**63])}
+    return Settle(
+        request_id,
+        number,
+        _of(rng, [*Outcome, Outcome.DONE, Outcome.RETRY], [7]),
+        reason=_of(rng, ["", "why"], ["r" * 1025]),
+        tickets=tuple(rng.choice(known) for _ in range(rng.choice((1, 1, 1, 2, 0)))),
+        **(how if rng.random() < 0.6 else {}),
+    )
+
+
+def _dead(rng, request_id, manager, broker):
+    how = {"selected": True, "offsets": (0, 1, rng.randrange(60))} if rng.random() < 0.3 else {}
+    return Dead(
+        request_id,
+        _of(rng, TOPICS, ODD_TOPICS),
+        _of(rng, ["w", "v", "s"], ["", "w" * 201]),
+        action=_of(rng, [0, 1, 1, 2, 2, 3], [4]),
+        from_offset=_of(rng, [0], [5, FOREVER]),
+        count=_of(rng, [1, 9], [0]),
+        **how,
+    )
+
+
 def _own_subscription(rng, manager):
     return _of(rng, [*manager.readers] or [0], [0, 7])
 
@@ -130,7 +191,7 @@ def _commit(rng, request_id, manager, broker):
     number = _own_subscription(rng, manager)
     edges = [0]
     if (subscription := manager.readers.get(number)) is not None:
-        cursor, committed = subscription.cursor, subscription.committed
+        cursor, committed = subscription.stands_at()
         edges += [cursor, cursor, cursor, committed, committed + 1, (cursor + committed) // 2]
     return Commit(
         request_id, number, _of(rng, edges, [edges[-1], edges[1 % len(edges)] + 1, FOREVER])
@@ -181,8 +242,8 @@ def _rare(rng, request_id, manager, broker):
     )
 
 
-_OFTEN = [_publish] * 9 + [_commit] * 6 + [_subscribe] * 3
-_KINDS = [*_OFTEN, _create, _unsubscribe, _describe, _explain, _rare, _hello]
+_OFTEN = [_publish] * 9 + [_commit] * 6 + [_subscribe] * 3 + [_settle] * 5 + [_share] * 2
+_KINDS = [*_OFTEN, _dead, _create, _unsubscribe, _describe, _explain, _rare, _hello]
 
 
 def request(rng, request_id, manager, broker):
@@ -191,5 +252,5 @@ def request(rng, request_id, manager, broker):
     if not manager.greeted:
         kinds = [_hello]
     elif not manager.readers:
-        kinds = [_subscribe, _publish, rng.choice(_KINDS)]
+        kinds = [_subscribe, _share, _publish, rng.choice(_KINDS)]
     return rng.choice(kinds)(rng, request_id, manager, broker)

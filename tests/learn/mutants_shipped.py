@@ -161,35 +161,23 @@ MUTANTS = [
         "S16.10",
         "flags should be",
         "SubscriptionManager._unsubscribe",
-        """
-        if request.forget:
-            self._broker.named_positions.forget(reader.topic, reader.position)
-        """,
-        """
-        if True:
-            self._broker.named_positions.forget(reader.topic, reader.position)
-        """,
+        "request.forget and reader.why_cut_off is None",
+        "True",
     ),
     Mutant(
         "FORGET is overlooked",
         "S16.11",
         "flags should be",
         "SubscriptionManager._unsubscribe",
-        """
-        if request.forget:
-            self._broker.named_positions.forget(reader.topic, reader.position)
-        """,
-        """
-        if False:
-            self._broker.named_positions.forget(reader.topic, reader.position)
-        """,
+        "request.forget and reader.why_cut_off is None",
+        "False",
     ),
     Mutant(
         "who was taken over still commits",
         "S16.12",
         "flags should be",
         "Reader.cut_off",
-        "self.position = Position(self.position.committed)",
+        "self.position = ExclusivePosition(self.position.committed)",
         "pass",
     ),
     Mutant(
@@ -228,7 +216,7 @@ MUTANTS = [
         "a topic rejects until anonymous readers commit",
         "S16.15",
         "should have come",
-        "Position.needed",
+        "ExclusivePosition.needed",
         "self.reader.cursor",
         "self.committed",
     ),
@@ -236,7 +224,7 @@ MUTANTS = [
         "what a name was sent may go",
         "S16.16",
         "should have come",
-        "Position.needed",
+        "ExclusivePosition.needed",
         "self.name or self.reader is None",
         "self.reader is None",
     ),
@@ -284,7 +272,7 @@ MUTANTS = [
         "what a name has not settled is freed",
         "S16.21",
         "should have come",
-        "Position.needed",
+        "ExclusivePosition.needed",
         """
         if self.name or self.reader is None:
             return self.committed
@@ -685,7 +673,7 @@ MUTANTS = [
         "every reader begins at the earliest",
         "S17.15",
         "a DeletionsMissed should have come",
-        "SubscriptionManager._position",
+        "_own_position",
         "request.start == Start.EARLIEST",
         "True",
         patience=1.5,
@@ -694,7 +682,7 @@ MUTANTS = [
         "a name that was sent nothing has missed deletions",
         "S17.16",
         "DeletionsMissed came",
-        "SubscriptionManager._position",
+        "_own_position",
         "named.is_fresh = is_fresh",
         "named.is_fresh = False",
         patience=1.5,

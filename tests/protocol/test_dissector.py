@@ -53,7 +53,7 @@ FIELD, VALUE = "\x1f", "\x1e"
 NAMES = sorted(
     {abbreviation(cls, name) for cls in ALL_FRAMES for name, _, _ in fields(cls)}
     | {f"zaichik.flags.{flag}" for cls in ALL_FRAMES for flag in cls.FLAGS}
-    | {f"zaichik.{name}" for name in ("type", "id", "setting", "setting.value", "delta")}
+    | {f"zaichik.{name}" for name in ("type", "id", "setting", "setting.value", "delta", "item")}
     | {f"zaichik.batch.{name}" for name in ("count", "key", "payload", "payload_length", "offset")}
     | {
         f"zaichik.{name}"
@@ -139,14 +139,17 @@ def expected_field(frame, name, kind, value):
                 name: [str(item) for item in column]
                 for name, column in zip(names, columns, strict=True)
             }
-        case "u32[]", _:
+        case (("u64[]" | "u64[] if shared" | "u64[] if selected"), _):
+            return {"zaichik.item": [str(number) for number in value]}
+        case "u32[] if holes", _:
             return {"zaichik.delta": [str(delta) for delta in value]}
         case "rest", _:
             return {name: [value.hex()]}
         case (("4 bytes" | "json"), _):
             return {name: [value.decode(errors="replace")]}
-        case (("u64 if owned" | "u32 if owned"), _):
-            return {name: [str(value)] if frame.owned else []}
+        case _, int() if " if " in kind:
+            is_there = getattr(frame, kind.rpartition(" ")[2])
+            return {name: [str(value)] if is_there else []}
         case "secret", _:
             return {}
         case _:
@@ -165,6 +168,10 @@ def shown(row):
         "zaichik.secret",
         "zaichik.settings",
         "zaichik.deltas",
+        "zaichik.subscribe.tickets",
+        "zaichik.settle.tickets",
+        "zaichik.late",
+        "zaichik.offsets",
         "zaichik.batch",
     }
     return {

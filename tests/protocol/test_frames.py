@@ -34,7 +34,7 @@ def test_types_are_unique():
 
 
 def test_requests_are_numbered_from_1():
-    assert [cls.TYPE for cls in REQUESTS] == list(range(1, 14))
+    assert [cls.TYPE for cls in REQUESTS] == list(range(1, 16))
 
 
 def test_a_reply_is_its_request_with_the_top_bit_set():

@@ -21,11 +21,10 @@ from zaichik_protocol import (
     Messages,
     ProtocolError,
     Published,
-    Subscribe,
     encode,
     frames,
 )
-from zaichik_protocol.layout import TEXT, Integer
+from zaichik_protocol.layout import NUMBERS, TEXT, Integer
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "protocol" / "vectors"
@@ -77,7 +76,9 @@ def from_json(name, value):
             )
         case "settings":
             return tuple((setting, number) for setting, number in value)
-        case "deltas":
+        case "deltas" | "late" | "offsets":
+            return tuple(value)
+        case "tickets" if isinstance(value, list):
             return tuple(value)
         case "dropped" | "json" | "key":
             return bytes.fromhex(value)
@@ -145,6 +146,8 @@ def values_of(field):
         return texts
     if isinstance(field.kind, Integer):
         return integers(field.kind.letter)
+    if field.kind is NUMBERS:
+        return st.lists(integers("Q"), max_size=5).map(tuple)
     return {
         "batch": batches,
         "settings": st.lists(st.tuples(integers("B"), integers("Q")), max_size=5).map(tuple),
@@ -161,8 +164,9 @@ def frames_of(draw, cls):
     values |= {name: draw(st.booleans()) for name in cls.FLAGS}
     if cls is Messages and values["holes"]:
         values["deltas"] = tuple(draw(integers("I")) for _ in range(values["batch"].count))
-    if cls is Subscribe and not values["owned"]:
-        values |= {"owner": 0, "attempt": 0}
+    for field in cls.FIELDS:
+        if field.only and not values[field.only]:
+            values[field.name] = type(values[field.name])()
     if cls is Published:
         values["compacted"] = draw(st.integers(0, 20))
         if values["compacted"]:

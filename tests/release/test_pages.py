@@ -11,7 +11,7 @@ from conversation import Conversation, broker_with
 from release.pages import DATE, ENTRY, changelog_faults, entry_faults, versions
 from zaichik.apps.flight import format as recording
 from zaichik.storage.segment import FORMAT
-from zaichik_protocol import DURABLE, HEARTBEAT, OWNER, PROTOCOL_VERSION, TABLES, Hello
+from zaichik_protocol import DURABLE, HEARTBEAT, OWNER, PROTOCOL_VERSION, SHARED, TABLES, Hello
 
 pytestmark = pytest.mark.unmeasured
 
@@ -19,7 +19,13 @@ ROOT = Path(__file__).parent.parent.parent
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 RELEASING = (ROOT / "docs" / "understand" / "releasing.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-FEATURES = {"HEARTBEAT": HEARTBEAT, "OWNER": OWNER, "DURABLE": DURABLE, "TABLES": TABLES}
+FEATURES = {
+    "HEARTBEAT": HEARTBEAT,
+    "OWNER": OWNER,
+    "DURABLE": DURABLE,
+    "TABLES": TABLES,
+    "SHARED": SHARED,
+}
 
 
 @pytest.mark.parametrize(

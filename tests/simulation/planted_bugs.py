@@ -16,9 +16,10 @@ import anyio
 
 from zaichik.core.broker import Broker
 from zaichik.core.compaction import CompactionWindow
+from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.in_memory import InMemory
 from zaichik.core.phase import Phase
-from zaichik.core.position import NamedPositions, Position
+from zaichik.core.position import NamedPositions
 from zaichik.core.producers import Producers
 from zaichik.core.reader import Reader
 from zaichik.core.ring import BroadcastRing
@@ -218,7 +219,7 @@ def a_name_goes_on_after_what_it_was_sent(monkeypatch):
 
         return claim
 
-    around(monkeypatch, Position, "claim", make)
+    around(monkeypatch, ExclusivePosition, "claim", make)
 
 
 @bug("P2")

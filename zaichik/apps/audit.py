@@ -54,13 +54,15 @@ def audit(topics: Iterable[Row], subscriptions: Iterable[Row] = ()) -> list[Sum]
     Args:
         topics: their states, as `client.topics()` returns them.
         subscriptions: the same, from `client.subscriptions()`. A name whose reader is away has no
-            law of its own.
+            law of its own, and neither has a worker: its shared name has one.
     """
     sums: list[Sum] = []
     for topic in topics:
         sums += _of_topic(topic)
     for reader in subscriptions:
-        if reader["connection"]:
+        if "shared" in reader:
+            sums.append(_of_shared_name(reader))
+        elif reader["connection"] and "worker" not in reader:
             sums += _of_subscription(reader)
     return sums
 
@@ -85,6 +87,21 @@ def _of_subscription(row: Row) -> Iterable[Sum]:
     settled = max(0, min(delivered - row["in_flight"], row["committed"] - start))
     parts = (("settled", settled), ("in flight", row["in_flight"]))
     yield Sum("subscription", row["name"], ("delivered", delivered), parts)
+
+
+def _of_shared_name(row: Row) -> Sum:
+    """Returns the law of a shared name: what was handed out, or passed over, has one fate each."""
+    shared = row["shared"]
+    parts = [
+        ("done", shared["done"]),
+        ("dead", shared["dead"]),
+        ("open", shared["open"]),
+        ("skipped", row["skipped"]),
+    ]
+    rare = [("passed", row["passed"]), ("forgotten", shared["forgotten"])]
+    parts += [(fate, number) for fate, number in rare if number]
+    whole = ("since its start", row["cursor"] - row["start"])
+    return Sum("subscription", row["name"], whole, tuple(parts))
 
 
 def _sum(kind: str, row: Row, whole: str, total: int, *parts: str) -> Sum:

@@ -262,7 +262,7 @@ class NoMemory(BrokerError, code=ErrorCode.NO_MEMORY):
 
 
 class NotEmpty(BrokerError, code=ErrorCode.NOT_EMPTY):
-    """The topic was to be deleted only if empty, and has messages, readers or named positions."""
+    """The topic was to be deleted only if empty, or the name to be forgotten, and is in use."""
 
 
 class TakenOver(BrokerError, SubscriptionLost, code=ErrorCode.TAKEN_OVER):
@@ -270,6 +270,10 @@ class TakenOver(BrokerError, SubscriptionLost, code=ErrorCode.TAKEN_OVER):
 
     The client does not try to get it back.
     """
+
+
+class NoSuchName(BrokerError, code=ErrorCode.NO_SUCH_NAME):
+    """The topic has no shared name like this."""
 
 
 class StorageFull(BrokerError, code=ErrorCode.STORAGE_FULL):

@@ -16,13 +16,14 @@ from zaichik.core.durable import Logs
 from zaichik.core.jumps import Jump
 from zaichik.core.position import NamedPositions
 from zaichik.core.producers import Producers
-from zaichik.core.reader import Reader
 from zaichik.core.report.describe import describe
 from zaichik.core.rights import ANYBODY, User
 from zaichik.core.settings import BrokerSettings, out_of_range
+from zaichik.core.shared_names.shared_names import SharedNames
 from zaichik.core.sharing import prices
 from zaichik.core.sharing.quota import Quota
 from zaichik.core.sharing.scheduler import Scheduler, Turns
+from zaichik.core.subscriber import Subscriber
 from zaichik.core.subscription_manager import SubscriptionManager
 from zaichik.core.topic_controller import TopicController
 from zaichik.core.topic_registry import TopicRegistry
@@ -54,6 +55,7 @@ class Broker:
         registry: the topics.
         producers: the producers that number their batches (PUB-4).
         named_positions: the named positions (CMT-3); `max_sessions` limits them.
+        shared_names: what the shared ones of these have in common (SHR).
         memory, scheduler: see above.
         managers: the open connections, by their number.
         managers_by_name: the same, by the names that `describe` gives them, in order.
@@ -84,11 +86,12 @@ class Broker:
         self.memory = memory or Quota(self.settings.max_client_bytes)
         self.producers = Producers(self.settings, self.memory)
         self.named_positions = NamedPositions(self.settings, self.memory)
+        self.shared_names = SharedNames(self.settings, self.memory)
         self.registry.on_delete = self._forget
         self.scheduler = scheduler or Scheduler()
         self.managers: dict[int, SubscriptionManager] = {}
         self.managers_by_name: Directory[SubscriptionManager] = Directory()
-        self.readers: Directory[tuple[SubscriptionManager, Reader]] = Directory()
+        self.readers: Directory[tuple[SubscriptionManager, Subscriber]] = Directory()
         self.ends: Counter[str] = Counter()
         self.recent_ends: deque[End] = deque(maxlen=REMEMBERED_ENDS)
         self.access: Counter[str] = Counter()
@@ -232,6 +235,7 @@ class Broker:
         # A reader that has left since the last sweep has left before this.
         self._expire(now_us)
         clock.move_to(to_us)
+        self.shared_names.advance(to_us)
         self._expire(to_us)
 
     def sweep(self) -> None:
@@ -241,9 +245,11 @@ class Broker:
     def sweep_at(self, now_us: int) -> None:
         """Expire whatever is due at that reading of the clock."""
         self.scheduler.sweep()
+        self.shared_names.count_sweep()
         self._expire(now_us)
 
     def _expire(self, now_us: int) -> None:
         self.producers.sweep(now_us)
         self.named_positions.sweep(now_us)
         self.registry.sweep(now_us)
+        self.shared_names.sweep(now_us)

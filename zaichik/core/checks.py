@@ -9,10 +9,12 @@ from zaichik.base.counted import counted
 from zaichik.core.settings import BrokerSettings, out_of_range
 from zaichik.core.sharing import prices
 from zaichik.core.sharing.quota import Quota
-from zaichik_protocol import Batch, ErrorCode, Refused, Subscribe
+from zaichik_protocol import FOREVER, Batch, ErrorCode, Refused, Subscribe
 
 OWN_TOPICS = "$"  # first character of the names of the broker's own topics
 MAX_NAME = 200  # bytes: room for a sentence
+MOST_TIMEOUT_MS = 24 * 3_600_000  # of a worker
+TOPICS = "$topics"  # the table of all topics (PAT-1)
 SHOWN = 40  # characters of an invalid name that its refusal repeats
 
 
@@ -96,6 +98,11 @@ def check_subscribe(request: Subscribe, last: int, count: int, limits: BrokerSet
         raise Refused(ErrorCode.INVALID_FIELD, problem, "id")
     if request.name:
         check_name(request.name, "name")
+    if request.shared:
+        _check_shared(request)
+    elif request.by_key:
+        problem = "by_key is for shared names: share the name as well"
+        raise Refused(ErrorCode.INVALID_FIELD, problem, "by_key")
     if request.owned and not request.owner:
         raise out_of_range("owner", 0, "at least 1")
     if not 1 <= request.credit <= limits.max_credit:
@@ -108,6 +115,25 @@ def check_subscribe(request: Subscribe, last: int, count: int, limits: BrokerSet
             "Unsubscribe from one, or open another connection."
         )
         raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem)
+
+
+def _check_shared(request: Subscribe) -> None:
+    """Refuse what a subscription to a shared name cannot have (SHR-1, SHR-3).
+
+    Raises:
+        Refused: `INVALID_FIELD`.
+    """
+    if not request.name:
+        problem = "what is shared is a name: give it one"
+        raise Refused(ErrorCode.INVALID_FIELD, problem, "name")
+    if request.until != FOREVER:
+        problem = "a shared name has no end: leave `until` out"
+        raise Refused(ErrorCode.INVALID_FIELD, problem, "until")
+    if request.timeout_ms > MOST_TIMEOUT_MS:
+        raise out_of_range("timeout_ms", request.timeout_ms, f"at most {MOST_TIMEOUT_MS}")
+    if request.topic == TOPICS:
+        problem = "a table of topics is no work: its names cannot be shared"
+        raise Refused(ErrorCode.INVALID_FIELD, problem, "topic")
 
 
 def check_memory(request: Subscribe, memory: Quota, client: str) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from zaichik.base.counted import counted
 from zaichik.core.decisions import ALL_LOGS, DISK, EXPIRED, Move, note
+from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.pending import Pending
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
@@ -503,6 +504,8 @@ class Durable(Ringed):
         now: dict[str, int] = {}
         moved: dict[str, int | None] = {}
         for name, position in self._topic.names.items():
+            if not isinstance(position, ExclusivePosition):
+                continue
             committed = position.committed
             now[name] = committed
             if known.get(name) != committed:

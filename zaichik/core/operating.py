@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zaichik.core.pending import Pending
 from zaichik.core.report.answer import explain
 from zaichik.core.rights import User
+from zaichik.core.shared_names.dead_requests import about_the_dead
 from zaichik_protocol import (
     Delete,
     Deleted,
@@ -30,7 +31,8 @@ def operate(
     """Carry out a request of that user on the connection with that number, and return its reply.
 
     Raises:
-        Refused: see `describe.describe`, `explain`, `TopicRegistry.delete`, `Broker.advance`;
+        Refused: see `describe.describe`, `explain`, `TopicRegistry.delete`, `Broker.advance`,
+            `about_the_dead`;
             `INVALID_FIELD` for no other connection; `UNSUPPORTED` for any other request.
     """
     match request:
@@ -50,6 +52,8 @@ def operate(
         case frames.AdvanceClock():
             broker.advance(request.to_us)
             return frames.ClockAdvanced(request.id)
+        case frames.Dead():
+            return about_the_dead(broker, request, user)
         case frames.Explain():
             answer = explain(broker, request, user, now_us)
             return frames.Explained(request.id, answer)

@@ -1,29 +1,14 @@
-"""Positions: how far a reader has committed in a topic.
+"""Positions: what a topic keeps messages for.
 
-A named position outlives its reader (CMT-3).
+    ExclusivePosition   how far one reader has come; see there
+    SharedPosition      what became of each message, among several readers; see there
 
-    committed           delivered
-    ────┬──────────────────┬──────────────▶ offsets
-        │ redelivered to   │ new
-        │ the next reader  │
-
-Every subscription has a position. An anonymous one ends with its subscription. A named one is kept
-(other systems call such subscriptions durable), and a reader that returns under the name continues
-after the last message it has committed. Messages that were delivered and not committed are
-redelivered, marked as such: only the reader can know whether they were handled.
-
-A name has one position, and so one reader. A second reader takes over, and the first is sent
-`SubscriptionEnded`: a client that reconnects must not have to wait until the broker finds out that
-its old connection is dead.
-
-But then a reader that hung, was replaced, and wakes up would take over in turn, and end the reader
-that replaced it. So a client may send an owner id and an attempt number with its request: an owner
-that was replaced does not get the name again (this is called fencing).
-
-Names belong to users: two users who choose the same name have two positions (ACC-3).
+A topic asks each of its positions what is still needed, and asks nothing else. Every subscription
+has one. A named position outlives its readers (CMT-3), and belongs to a user: two users who choose
+the same name have two positions (ACC-3).
 """
 
-from collections import deque
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -36,10 +21,8 @@ from zaichik.core.sharing.quota import Quota
 from zaichik_protocol import ErrorCode, Refused
 
 if TYPE_CHECKING:
-    from zaichik.core.reader import Reader
     from zaichik.core.topic_controller import TopicController
 
-REMEMBERED_OWNERS = 64  # replaced owners per position
 _OF_USER = "\n"  # a separator that no name contains
 
 
@@ -50,72 +33,49 @@ def key_of(user: str, name: str) -> str:
     return f"{user}{_OF_USER}{name}"
 
 
-class Position:
+class Position(ABC):
     """A position in a topic.
 
     Args:
-        offset: where it begins.
         key: see `key_of`; "" if it ends with its reader.
         client: the client that it is charged to, for quotas.
 
     Attributes:
         key, client: see above.
         user, name: the user, and the name of the subscription.
-        committed: every offset below is settled.
-        delivered: every offset below was delivered at least once.
-        is_fresh: whether it began at the earliest message, and nothing was delivered yet.
         is_waived: nothing is kept for it, because its user may not read the topic any more (ACC-4).
-        reader: the live subscription; None if there is none.
         left_us: when a sweep first found it without a reader; None before that.
     """
 
-    def __init__(self, offset: int, key: str = "", client: str = "") -> None:
+    def __init__(self, key: str, client: str) -> None:
         self.key = key
         self.user, _, self.name = key.rpartition(_OF_USER)
         self.client = client
-        self.committed = offset
-        self.delivered = offset
-        self.is_fresh = False
         self.is_waived = False
-        self.reader: Reader | None = None
         self.left_us: int | None = None
-        # Of the latest request for the name; owner 0 is a request without an owner.
-        self._owner = 0
-        self._attempt = 0
-        self._replaced: deque[int] = deque(maxlen=REMEMBERED_OWNERS)
-
-    def claim(self, owner: int, attempt: int) -> None:
-        """Give the name to that owner (CMT-3); owner 0 always gets it.
-
-        Raises:
-            Refused: `TAKEN_OVER`: the owner was replaced, or has made a later attempt.
-        """
-        if owner in self._replaced:
-            problem = (
-                f"another reader has taken over the name {self.name!r}: to take it back, "
-                "subscribe again"
-            )
-            raise Refused(ErrorCode.TAKEN_OVER, problem, "owner")
-        if owner and owner == self._owner and attempt <= self._attempt:
-            problem = (
-                f"this is attempt {attempt} to claim the name {self.name!r}; its owner has "
-                "made a later one"
-            )
-            raise Refused(ErrorCode.TAKEN_OVER, problem, "attempt")
-        if self._owner not in (0, owner):
-            self._replaced.append(self._owner)
-        self._owner = owner
-        self._attempt = attempt
 
     @property
+    @abstractmethod
     def needed(self) -> int:
-        """The oldest offset that may still have to be delivered.
+        """The oldest offset that may still have to be delivered."""
 
-        For a name, that includes redelivery.
-        """
-        if self.name or self.reader is None:
-            return self.committed
-        return self.reader.cursor
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """The position in words, for the middle of a sentence: its name, and its reader."""
+
+    @property
+    @abstractmethod
+    def has_reader(self) -> bool:
+        """Whether a subscription stands there now."""
+
+    @property
+    def is_forgotten_by_time(self) -> bool:
+        """Whether it goes if no reader comes for a while."""
+        return True
+
+    def let_go(self) -> None:  # noqa: B027 (most hold nothing)
+        """Give back what it holds: it is forgotten."""
 
     def seconds_left(self, ttl_s: float, now_us: int) -> float:
         """Returns how long the name is still kept if no reader comes.
@@ -127,20 +87,6 @@ class Position:
         if self.left_us is None:
             return ttl_s
         return max(ttl_s - (now_us - self.left_us) / SECOND_US, 0)
-
-    @property
-    def description(self) -> str:
-        """The position in words, for the middle of a sentence: its name, and its reader."""
-        reader = self.reader
-        if reader is not None and not self.name:
-            return reader.description
-        which = f"the named subscription {self.name!r}"
-        # Other users must not learn a user's names.
-        if self.user:
-            which = "a named subscription"
-        if reader is None:
-            return f"{which}, whose reader is away,"
-        return f"{which}, read by {reader.description},"
 
 
 class NamedPositions:
@@ -164,13 +110,13 @@ class NamedPositions:
         """Returns the number of named positions."""
         return self._quota.used
 
-    def open(self, topic: "TopicController", key: str, offset: int, client: str) -> Position:
-        """Returns a new named position, which begins at that offset.
+    def open(self, topic: "TopicController", position: Position) -> None:
+        """Add a new named position to its topic.
 
         Raises:
             Refused: `TOO_MANY_SUBSCRIPTIONS`.
         """
-        if not self._quota.has_room(client):
+        if not self._quota.has_room(position.client):
             problem = (
                 f"the broker has {counted(self._quota.used, 'named subscription')}; "
                 f"its limit (max_sessions) is {self._quota.limit}, "
@@ -178,17 +124,15 @@ class NamedPositions:
                 "Reuse a name, or unsubscribe from one with FORGET."
             )
             raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
-        return self.keep(topic, key, offset, client)
+        self.keep(topic, position)
 
-    def keep(self, topic: "TopicController", key: str, offset: int, client: str = "") -> Position:
-        """Returns a new named position, however many there are: the disk has it."""
-        self._quota.take(client)
-        self._memory.take(client, prices.NAME)
-        position = Position(offset, key, client)
-        topic.names[key] = position
+    def keep(self, topic: "TopicController", position: Position) -> None:
+        """Add a named position, however many there are: the disk has it."""
+        self._quota.take(position.client)
+        self._memory.take(position.client, prices.NAME)
+        topic.names[position.key] = position
         name = directory_name(topic, position)
         self.directory.add(name, (topic, position))
-        return position
 
     def forget(self, topic: "TopicController", position: Position) -> None:
         """Delete a named position: its topic stops retaining messages for it."""
@@ -197,6 +141,7 @@ class NamedPositions:
             self.directory.remove(directory_name(topic, position))
             self._quota.take(position.client, -1)
             self._memory.take(position.client, -prices.NAME)
+            position.let_go()
 
     def forget_all_of(self, topic: "TopicController") -> None:
         """Delete every named position of a topic that is deleted (TOP-6)."""
@@ -221,10 +166,12 @@ class NamedPositions:
         # A list, because positions are deleted meanwhile.
         entries = list(self.directory.after("", ""))
         for _, (topic, position) in entries:
-            if position.reader is not None:
+            if position.has_reader:
                 continue
             if position.left_us is None:
                 position.left_us = now_us
+                continue
+            if not position.is_forgotten_by_time:
                 continue
             away_us = now_us - position.left_us
             if away_us >= self.ttl_s(topic) * SECOND_US:
@@ -236,8 +183,13 @@ def directory_name(topic: "TopicController", position: Position) -> str:
 
     It sorts after the topic's subscriptions.
     """
+    return away_name(topic.name, position.user, position.name)
+
+
+def away_name(topic: str, user: str, name: str) -> str:
+    """Returns the directory's name of a position, by those of its topic and its user."""
     # Both names may hold a # and a dot, so the length of the first is added.
-    name = f"{topic.name}#away.{position.name}.{len(topic.name)}"
-    if position.user:
-        name += f".{position.user}"
-    return name
+    found = f"{topic}#away.{name}.{len(topic)}"
+    if user:
+        found += f".{user}"
+    return found

@@ -20,8 +20,10 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 
+from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.position import Position
 from zaichik.core.retained import Piece
+from zaichik.core.subscriber import Subscriber
 from zaichik.core.topic_controller import TopicController
 from zaichik_protocol import (
     DeletionsMissed,
@@ -31,6 +33,7 @@ from zaichik_protocol import (
     Lagged,
     Messages,
     Refused,
+    Settle,
     Subscribe,
     SubscriptionEnded,
 )
@@ -40,8 +43,8 @@ TRACKED_FRAMES = 16
 REMEMBERED_TIMES = 8  # frames of messages, and reports of lag, whose time is remembered (EXP-3)
 
 
-class Reader:
-    """One reader of one topic. It takes part when it has joined.
+class Reader(Subscriber):
+    """One reader of one topic.
 
     Args:
         request: the Subscribe, already checked.
@@ -52,9 +55,7 @@ class Reader:
         connection: the number of its connection.
 
     Attributes:
-        id: the id of the Subscribe.
-        name: what `describe` calls it, which sorts by topic, connection and id.
-        position, description: see above.
+        position: see above. If it is cut off, one of its own.
         start: where it began.
         cursor: the next offset to be delivered.
         delivered: messages sent.
@@ -62,34 +63,23 @@ class Reader:
         passed: holes that it has gone over (TAB-2).
         redelivered_below: messages below it were sent to an earlier reader of the name; if there
             are none, it is not above `start`.
-        in_flight: messages sent and not settled.
-        in_flight_bytes: their keys and payloads; a frame counts in full until its last message is
-            settled.
+        in_flight_bytes: bytes in flight; a frame counts in full until its last message is settled.
         sent: the first offsets of the latest frames of messages, and when each was taken to be
             sent.
         lags: the latest reports of lag: the first offset, the end, and when.
-        is_ready: whether it has asked for turns, and `take` may have another frame.
-        why_cut_off: the code with which it was ended from outside; None if it was not.
-        ended: whether `SubscriptionEnded` was sent: nothing follows it, but commits are still
-            accepted.
     """
 
     def __init__(
         self,
         request: Subscribe,
         topic: TopicController,
-        position: Position,
-        on_ready: Callable[["Reader"], None],
+        position: ExclusivePosition,
+        on_ready: Callable[[Subscriber], None],
         description: str,
         connection: int,
     ) -> None:
-        self.id = request.id
-        self.name = f"{topic.name}#{connection:08}.{request.id:010}"
-        self.topic = topic
+        super().__init__(request, topic, on_ready, description, connection)
         self.position = position
-        self.description = description
-        self.credit = request.credit
-        self.credit_bytes = request.credit_bytes
         self.until = request.until
         self.start = position.committed
         self.cursor = position.committed
@@ -97,20 +87,14 @@ class Reader:
         self.skipped = 0
         self.passed = 0
         self.redelivered_below = position.delivered
-        self.in_flight = 0
-        self.in_flight_bytes = 0
         self.sent: deque[tuple[int, int]] = deque(maxlen=REMEMBERED_TIMES)
         # A list, because most readers never have one, and an empty deque is large.
         self.lags: list[tuple[int, int, int]] = []
-        self.is_ready = False
-        self.ended = False
         # In flight: the first offset, the end, how many messages, their bytes, and their offsets
         # if some between them are missing and it is known which.
         self._frames: deque[tuple[int, int, int, int, array[int] | None]] = deque()
         # Tombstones with offsets below it are not to be reported as missed, again or at all.
         self._deletions_known_below = 0
-        self._on_ready = on_ready
-        self.why_cut_off: EndCode | None = None
 
     def join(self) -> None:
         """Attach to the topic, and take over the position from its reader (CMT-3)."""
@@ -129,15 +113,20 @@ class Reader:
             self.position.reader = None
 
     def cut_off(self, code: EndCode) -> None:
-        """End the subscription from outside: its name was taken over, or its topic deleted, say.
-
-        Rules: CMT-3, TOP-6, ACC-4. `SubscriptionEnded` is its next frame, and later commits no
-        longer change the named position.
-        """
+        """See `Subscriber`. Later commits no longer change the named position."""
         self.leave()
-        self.position = Position(self.position.committed)
+        self.position = ExclusivePosition(self.position.committed)
         self.why_cut_off = code
         self.make_ready()
+
+    @property
+    def stand(self) -> Position:
+        """See `Subscriber`."""
+        return self.position
+
+    def stands_at(self) -> tuple[int, int]:
+        """See `Subscriber`."""
+        return self.cursor, self.position.committed
 
     @property
     def committed(self) -> int:
@@ -167,15 +156,6 @@ class Reader:
     def waits_for_disk(self) -> bool:
         """Whether its next messages are being read."""
         return self.topic.retained.is_reading(self.make_ready)
-
-    def make_ready(self) -> None:
-        """Ask for turns, by calling `on_ready` once.
-
-        After that, not again until `take` has nothing more.
-        """
-        if not self.is_ready:
-            self.is_ready = True
-            self._on_ready(self)
 
     def take(self, now_us: int) -> Frame | None:
         """Returns the next frame for the reader; None if there is none now.
@@ -401,3 +381,8 @@ class Reader:
         if self.has_credit:
             self.make_ready()
         return self.committed
+
+    def settle(self, request: Settle, now_us: int) -> list[int]:
+        """See `Subscriber`: it settles with commits."""
+        problem = "this subscription shares no name: it settles with Commit"
+        raise Refused(ErrorCode.INVALID_FIELD, problem, "subscription")

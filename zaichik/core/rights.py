@@ -10,7 +10,7 @@ Logging in, and the files in which rights are written down, are not the core's b
 from collections.abc import Collection
 from typing import Literal, Protocol
 
-from zaichik.core.checks import MAX_NAME
+from zaichik.core import checks
 from zaichik_protocol import ErrorCode, Refused, frames
 
 Action = Literal["publish", "subscribe", "create", "delete", "describe"]
@@ -21,7 +21,7 @@ BROKER = "$broker"
 JOURNAL = "$journal/"  # the right to read a topic includes its journal
 # Everybody may subscribe to it, and is sent what is about topics that they may subscribe to
 # (PAT-5). The right to describe it is the right to know of all topics.
-TOPICS = "$topics"
+TOPICS = checks.TOPICS
 # Every request is in here. Those without an action concern what the connection already has, or,
 # with Describe and Explain, are answered with what the user may see.
 NEEDS: dict[type[frames.Frame], Action | None] = {
@@ -32,6 +32,8 @@ NEEDS: dict[type[frames.Frame], Action | None] = {
     frames.Unsubscribe: None,
     frames.Describe: None,
     frames.Explain: None,
+    frames.Settle: None,
+    frames.Dead: None,
     frames.Publish: "publish",
     frames.Subscribe: "subscribe",
     frames.CreateTopic: "create",
@@ -107,5 +109,5 @@ def check(user: User, request: frames.Frame) -> None:
     if action is not None and not user.may(action, topic):
         user.denied(action, topic)
         # No topic has a longer name.
-        problem = f"user {user.name} has no right to {action} {topic[:MAX_NAME]!r}"
+        problem = f"user {user.name} has no right to {action} {topic[: checks.MAX_NAME]!r}"
         raise Refused(ErrorCode.FORBIDDEN, problem, "topic")

@@ -283,6 +283,8 @@ class BrokerSettings:
             of `max_batch`.
         producer_ttl: seconds after its last batch for which a producer is remembered (PUB-4); after
             a restart, those of durable topics are for 600 at most (DUR-8).
+        max_open: messages of one shared name that are open and do not wait for their time (SHR-2).
+        max_dead: dead messages of one shared name, with which it hands out nothing more (SHR-5).
         max_sessions: named subscriptions, with and without a reader (CMT-3).
         session_ttl: seconds for which a named subscription's position outlives its connection
             (CMT-3).
@@ -320,6 +322,9 @@ class BrokerSettings:
     max_producers: int = 10_000
     producer_ttl: float = 600.0
     max_sessions: int = 10_000
+    # 5 MB at some 500 bytes each, and so much work at once for any number of workers.
+    max_open: int = 10_000
+    max_dead: int = 10_000
     session_ttl: float = 60.0
     disk_session_ttl: float = 7 * 86_400.0
     soft_output: int = 256 * KIB

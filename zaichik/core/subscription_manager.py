@@ -19,17 +19,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zaichik.core.checks import check_memory, check_publish, check_subscribe
-from zaichik.core.following.follower import new_reader
+from zaichik.core.opening import Side, new_subscriber
 from zaichik.core.operating import operate
 from zaichik.core.pending import Pending
 from zaichik.core.phase import Phase
-from zaichik.core.position import Position, key_of
-from zaichik.core.reader import Reader
+from zaichik.core.position import key_of
 from zaichik.core.replies import Replies, error
 from zaichik.core.rights import ANYBODY, User, check, may_subscribe
 from zaichik.core.sharing import prices
+from zaichik.core.subscriber import Subscriber
 from zaichik.core.topic_controller import TopicController
 from zaichik.core.welcome import welcome
+from zaichik.core.work_queue.worker import Hand
 from zaichik_protocol import (
     DURABLE,
     HEARTBEAT,
@@ -53,7 +54,8 @@ from zaichik_protocol import (
     Publish,
     Published,
     Refused,
-    Start,
+    Settle,
+    Settled,
     Subscribe,
     Subscribed,
     TopicCreated,
@@ -122,7 +124,9 @@ class SubscriptionManager:
         self.knows_tables = False
         self.is_restricted = False
         self.reason = "CLOSED"
-        self.readers: dict[int, Reader] = {}
+        self.readers: dict[int, Subscriber] = {}
+        # What its subscriptions to shared names have together (SHR-6).
+        self._hand: Hand | None = None
         self.requests = 0
         self.unsent = 0
         self.since_us = 0
@@ -130,7 +134,7 @@ class SubscriptionManager:
         self.replies = Replies(on_output)
         self._broker = broker
         self._on_output = on_output
-        self.ready: deque[Reader] = deque()
+        self.ready: deque[Subscriber] = deque()
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -220,9 +224,14 @@ class SubscriptionManager:
                 reader = self._reader(request.subscription)
                 committed = reader.commit(request.next)
                 return Committed(request.id, committed)
+            case Settle():
+                reader = self._reader(request.subscription)
+                late = reader.settle(request, now_us)
+                return Settled(request.id, tuple(late))
             case Ping():
                 return Pong(request.id, request.value)
             case Close():
+                self._leave_all()
                 self.close()
                 return Closed(request.id)
             case _:
@@ -307,6 +316,7 @@ class SubscriptionManager:
             )
             raise Refused(ErrorCode.UNSUPPORTED, problem, "topic")
         key = key_of(self.user.name, request.name)
+        broker.shared_names.note_time(now_us)
         if key in topic.names:
             return self._begin(request, topic, 0)
         start = topic.position(request.start, request.value, now_us)
@@ -332,7 +342,6 @@ class SubscriptionManager:
 
     def _begin(self, request: Subscribe, topic: TopicController, start: int) -> Subscribed:
         """Begin a subscription at that offset, or at the position of its name."""
-        position, is_resumed = self._position(request, topic, start)
         description = "a subscription"
         # With access control, other users must not learn whose it is.
         if self.user is ANYBODY:
@@ -340,58 +349,42 @@ class SubscriptionManager:
                 f"subscription {request.id} of connection {self.number} "
                 f"(client {self.client_name!r})"
             )
-        reader = new_reader(
-            self.user, request, topic, position, self._queue, description, self.number
-        )
+        key = key_of(self.user.name, request.name)
+        is_resumed = key in topic.names
+        if request.shared and self._hand is None:
+            self._hand = Hand()
+        side = Side(self.user, self.client, self.number, description, self._queue, self._hand)
+        reader = new_subscriber(self._broker, side, request, topic, start)
         self._enter(reader)
         reader.make_ready()
-        start = reader.cursor
+        start, committed = reader.stands_at()
         return Subscribed(
             request.id,
             topic.epoch,
             start,
             topic.end,
-            start,
+            committed,
             named=bool(request.name),
             resumed=is_resumed,
             table=bool(topic.settings.table),
         )
 
-    def _position(
-        self, request: Subscribe, topic: TopicController, start: int
-    ) -> tuple[Position, bool]:
-        """Returns the position of a subscription, and whether there was one of its name."""
-        is_fresh = request.start == Start.EARLIEST
-        if not request.name:
-            position = Position(start)
-            position.is_fresh = is_fresh
-            return position, False
-        key = key_of(self.user.name, request.name)
-        named = topic.names.get(key)
-        is_resumed = named is not None
-        if named is None:
-            names = self._broker.named_positions
-            named = names.open(topic, key, start, self.client)
-            named.is_fresh = is_fresh
-        named.claim(request.owner, request.attempt)
-        return named, is_resumed
-
-    def _enter(self, reader: Reader) -> None:
-        """Enter a new subscription everywhere: here, at the broker, at its topic and position."""
+    def _enter(self, reader: Subscriber) -> None:
+        """Enter a new subscription everywhere: at its topic and position, here, at the broker."""
+        # First, because it may be refused: then it is nowhere.
+        reader.join()
         self._last_subscription = reader.id
         self.readers[reader.id] = reader
         self._broker.readers.add(reader.name, (self, reader))
         self._broker.memory.take(self.client, prices.SUBSCRIPTION)
-        reader.join()
 
-    def _remove(self, reader: Reader) -> None:
-        """Remove a subscription from all of these (CLO-3)."""
+    def _remove(self, reader: Subscriber) -> None:
+        """Remove a subscription from all of these (CLO-3), but from its topic and position."""
         del self.readers[reader.id]
         self._broker.readers.remove(reader.name)
         self._broker.memory.take(self.client, -prices.SUBSCRIPTION)
-        reader.leave()
 
-    def _reader(self, subscription_id: int) -> Reader:
+    def _reader(self, subscription_id: int) -> Subscriber:
         reader = self.readers.get(subscription_id)
         if reader is None:
             problem = f"this connection has no subscription {subscription_id}"
@@ -400,9 +393,14 @@ class SubscriptionManager:
 
     def _unsubscribe(self, request: Unsubscribe) -> None:
         reader = self._reader(request.subscription)
+        # If it was cut off, the name is another's by now, or gone.
+        forgets = request.forget and reader.why_cut_off is None
+        if forgets:
+            reader.check_forget()
         self._remove(reader)
-        if request.forget:
-            self._broker.named_positions.forget(reader.topic, reader.position)
+        reader.leave()
+        if forgets:
+            self._broker.named_positions.forget(reader.topic, reader.stand)
 
     def recheck(self, now_us: int, *, rights: bool) -> None:
         """End what the user may no longer do (ACC-4).
@@ -488,7 +486,7 @@ class SubscriptionManager:
         replies = self.replies
         return self.closing and not replies.waiting and not replies.owed
 
-    def _queue(self, reader: Reader) -> None:
+    def _queue(self, reader: Subscriber) -> None:
         self.ready.append(reader)
         self._on_output()
 
@@ -503,6 +501,8 @@ class SubscriptionManager:
         """Send every message that the client has credit for, then a GoAway, and close (CLO-2)."""
         if self.phase is not Phase.CLOSING:
             self._become(Phase.STOPPING)
+            for reader in self.readers.values():
+                reader.stop()
         self._on_output()
 
     def give_up(self) -> None:
@@ -517,6 +517,7 @@ class SubscriptionManager:
         """Queue a GoAway and close."""
         if not self.closing:
             self.replies.add_last(GoAway(0, code, code.meaning))
+            self._leave_all()
             self.end(reason)
 
     def end(self, reason: str) -> None:
@@ -525,11 +526,21 @@ class SubscriptionManager:
         self.close()
 
     def close(self) -> None:
-        """End all subscriptions and accept no more requests. Queued replies are still sent."""
+        """End all subscriptions and accept no more requests. Queued replies are still sent.
+
+        The peer has not said that it leaves them: its connection counts as lost.
+        """
         self._become(Phase.CLOSING)
         for reader in list(self.readers.values()):
             self._remove(reader)
+            reader.lose()
         self._on_output()
+
+    def _leave_all(self) -> None:
+        """End all subscriptions in good order: the peer, or the broker, has said so."""
+        for reader in list(self.readers.values()):
+            self._remove(reader)
+            reader.leave()
 
     def _become(self, phase: Phase) -> None:
         """Enter a phase. What every request asks about it is worked out here, once."""

@@ -25,7 +25,7 @@ from zaichik.core.sharing.budget import Budget
 from zaichik_protocol import Batch, EndCode, ErrorCode, Published, Refused, Start
 
 if TYPE_CHECKING:
-    from zaichik.core.reader import Reader
+    from zaichik.core.subscriber import Subscriber
 
 FORGOTTEN_AT_ONCE = 1000  # windows evicted in one step when memory is short: each is small
 
@@ -84,7 +84,7 @@ class TopicController:
         self.compacted = 0
         self.refused = 0
         # A set that keeps order, so that everything is repeatable.
-        self.readers: dict[Reader, None] = {}
+        self.readers: dict[Subscriber, None] = {}
         self.names: dict[str, Position] = {}
         self.observer: Observer | None = None
         self.unused_us: int | None = None
@@ -217,7 +217,7 @@ class TopicController:
 
         A name that has a reader comes twice, which changes no minimum.
         """
-        live = (reader.position for reader in self.readers)
+        live = (reader.stand for reader in self.readers)
         named = (position for position in self.names.values() if not position.is_waived)
         return chain(live, named)
 
@@ -401,7 +401,7 @@ class TopicController:
             case _:
                 raise out_of_range("start", start, "0 to 3")
 
-    def attach(self, reader: "Reader") -> None:
+    def attach(self, reader: "Subscriber") -> None:
         """Add a live subscription.
 
         The messages it needs are no longer freed (RET-1), nor evicted if the topic is lossless
@@ -409,7 +409,7 @@ class TopicController:
         """
         self.readers[reader] = None
 
-    def detach(self, reader: "Reader") -> None:
+    def detach(self, reader: "Subscriber") -> None:
         """Remove a live subscription."""
         self.readers.pop(reader, None)
         self.retained.stop_waiting(reader)

@@ -8,6 +8,7 @@ from zaichik_protocol import (
     HEARTBEAT,
     OWNER,
     PROTOCOL_VERSION,
+    SHARED,
     TABLES,
     Auth,
     ErrorCode,
@@ -18,6 +19,8 @@ from zaichik_protocol import (
 
 if TYPE_CHECKING:
     from zaichik.core.broker import Broker
+
+OFFERED = HEARTBEAT | OWNER | DURABLE | TABLES | SHARED  # the features that this broker has
 
 
 def welcome(broker: "Broker", request: Hello) -> Welcome:
@@ -35,7 +38,7 @@ def welcome(broker: "Broker", request: Hello) -> Welcome:
     if request.auth > Auth.PASSWORD:
         raise out_of_range("auth", request.auth, "0 to 2")
     limits = broker.settings
-    features = request.features & (HEARTBEAT | OWNER | DURABLE | TABLES)
+    features = request.features & OFFERED
     # A client that has promised no heartbeat may be silent for any time.
     idle_ms = 0
     if features & HEARTBEAT:

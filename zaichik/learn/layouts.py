@@ -27,7 +27,7 @@ LAYOUTS: dict[int, tuple[str, str]] = {
         "Subscribe",
         (
             "topic:str name:str start:u8 value:u64 epoch:u64 until:u64 credit:u32 credit_bytes:u32 "
-            "[1]owner:u64 [1]attempt:u32"
+            "[1]owner:u64 [1]attempt:u32 [2]timeout_ms:u32 [2]max_deliveries:u16 [2]tickets:numbers"
         ),
     ),
     0x05: ("Unsubscribe", "subscription:u32"),
@@ -39,6 +39,11 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x0B: ("Disconnect", "connection:u64"),
     0x0C: ("Explain", "topic:str subscription:str offset:u64 time:u64 key:rest"),
     0x0D: ("AdvanceClock", "to_us:u64"),
+    0x0E: ("Settle", "subscription:u32 outcome:u8 [1]delay_ms:u64 reason:str tickets:numbers"),
+    0x0F: (
+        "Dead",
+        "topic:str name:str user:str action:u8 from_offset:u64 count:u16 [1]offsets:numbers",
+    ),
     0x81: (
         "Welcome",
         (
@@ -59,8 +64,13 @@ LAYOUTS: dict[int, tuple[str, str]] = {
     0x8B: ("Disconnected", ""),
     0x8C: ("Explained", "json:rest"),
     0x8D: ("ClockAdvanced", ""),
+    0x8E: ("Settled", "late:numbers"),
+    0x8F: ("DeadPage", "more:u8 done:u32 next:u64 json:rest"),
     0xFF: ("Error", "code:u16 request_type:u8 field:str retry_after_ms:u32 message:str"),
-    0x40: ("Messages", "base:u64 accepted_us:i64 [1]deltas:deltas batch:batch"),
+    0x40: (
+        "Messages",
+        "base:u64 accepted_us:i64 [4]ticket:u64 [4]number:u16 [1]deltas:deltas batch:batch",
+    ),
     0x41: ("Lagged", "from_offset:u64 to_offset:u64"),
     0x42: ("SubscriptionEnded", "code:u16 next:u64 text:str"),
     0x43: ("GoAway", "code:u16 text:str"),
@@ -73,10 +83,11 @@ KINDS = {  # of fields that are not integers
     "batch": (
         "u32 n; n + 1 offsets (i32) of keys; n + 1 offsets of payloads; all keys; all payloads"
     ),
+    "numbers": "u32, their number, then as many u64",
     "rest": "everything up to the end of the frame",
 }
 TYPES = {name: number for number, (name, _) in LAYOUTS.items()}
-REQUESTS, EVENTS = range(0x01, 0x0E), range(0x40, 0x45)
+REQUESTS, EVENTS = range(0x01, 0x10), range(0x40, 0x45)
 REPLY = 0x80
 
 ERRORS = {
@@ -114,6 +125,7 @@ ERRORS = {
     83: "STORAGE_FULL",
     84: "DAMAGED",
     85: "TABLE_FULL",
+    86: "NO_SUCH_NAME",
 }
 ERROR_CODES = {name: code for code, name in ERRORS.items()}
 OF_TABLE = 4  # a flag of Subscribed
@@ -129,7 +141,7 @@ RETRYABLE_ERRORS = {
     "STORAGE_FULL",
 }
 
-HEARTBEAT, OWNER, DURABLE, TABLES = 1, 2, 4, 8  # the features
+HEARTBEAT, OWNER, DURABLE, TABLES, SHARED = 1, 2, 4, 8, 16  # the features
 ENDS = {  # reasons for an end, by the event that gives them
     "SubscriptionEnded": {1: "UNTIL", 2: "TAKEN_OVER", 3: "FORBIDDEN", 4: "DELETED", 5: "DAMAGED"},
     "GoAway": {1: "STOPPING", 2: "DISCONNECTED", 3: "STORAGE", 4: "CREDENTIALS_ENDED"},

@@ -16,8 +16,18 @@ FILES = (
     Path(__file__).parents[2] / "protocol/vectors/invalid.json",
     Path(__file__).with_name("invalid.json"),
 )
-OPTIONAL = {TYPES[name] for name in ("Describe", "Delete", "Disconnect", "Explain", "AdvanceClock")}
-OWNED = 1  # of Subscribe
+OPTIONAL = {
+    TYPES[name]
+    for name in (
+        "Describe",
+        "Delete",
+        "Disconnect",
+        "Explain",
+        "AdvanceClock",
+        "Settle",
+        "Dead",
+    )
+}
 
 
 async def refuse(trial: Trial, are_meant: Callable[[int], bool]) -> None:
@@ -64,7 +74,7 @@ def _may_be_unknown(data: bytes, frame: Frame) -> bool:
     """Whether the reply says that the broker does not offer an optional feature."""
     if len(data) < 6 or frame.name != "Error" or frame["code"] != ERROR_CODES["UNSUPPORTED"]:
         return False
-    owned = data[4] == TYPES["Subscribe"] and data[5] & OWNED
+    has_flags = data[4] == TYPES["Subscribe"] and data[5]
     return (data[4] in OPTIONAL and frame["field"] == "type") or bool(
-        owned and frame["field"] == "flags"
+        has_flags and frame["field"] == "flags"
     )

@@ -172,6 +172,8 @@ def encode_field(kind: str, value: Any) -> bytes:
             return value if isinstance(value, bytes) else encode_batch(value)
         case "deltas":
             return struct.pack(f"<{len(value) + 1}I", len(value), *value)
+        case "numbers":
+            return struct.pack(f"<I{len(value)}Q", len(value), *value)
         case _:
             return struct.pack(_INTEGERS[kind], value)
 
@@ -307,6 +309,8 @@ def _read(kind: str, data: bytes, at: int, field: str) -> tuple[Any, int]:
             return [(integer("u8"), integer("u64")) for _ in range(integer("u8"))], at
         case "deltas":
             return [integer("u32") for _ in range(integer("u32"))], at
+        case "numbers":
+            return [integer("u64") for _ in range(integer("u32"))], at
         case "rest":
             return data[at:], len(data)
         case "batch":

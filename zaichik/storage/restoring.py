@@ -6,6 +6,7 @@ That is: topics, windows, the numbers of producers, named positions.
 import logging
 
 from zaichik.core.broker import Broker
+from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.producers import Answer
 from zaichik.core.topic_controller import TopicController
 from zaichik.storage.state import KnownProducer, LogState, SavedAnswer
@@ -51,8 +52,9 @@ def _restore_positions(broker: Broker, topic: TopicController, state: LogState) 
     Messages after them may have been delivered before, and are marked so (DUR-5).
     """
     for name, committed in state.positions.items():
-        position = broker.named_positions.keep(topic, name, committed)
+        position = ExclusivePosition(committed, name)
         position.delivered = max(committed, state.end)
+        broker.named_positions.keep(topic, position)
 
 
 def _answer(reply: SavedAnswer) -> Answer:

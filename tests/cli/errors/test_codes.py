@@ -147,7 +147,7 @@ def test_no_code_is_found_by_what_is_none():
 
 def test_the_nearest_codes_are_proposed():
     assert nearest("TOPICFUL")[0] == "TOPIC_FULL"
-    assert nearest("86") == ["TABLE_FULL", "DAMAGED", "STORAGE_FULL"]
+    assert nearest("87") == ["NO_SUCH_NAME", "TABLE_FULL", "DAMAGED"]
     assert nearest("orders-of-the-year") == []
 
 

@@ -9,6 +9,7 @@ import pytest
 from conversation import Conversation, batch, broker_with
 from fake_log import Durably
 from followed import Following
+from sharing_clients import work
 
 from zaichik.base.clock import ManualClock, SystemClock
 from zaichik.core.broker import Broker
@@ -718,6 +719,14 @@ def fields(kind, title):
     durably.broker.jumps, durably.broker.clock_ahead_us = ((7, 5),), 3
     page = described(durably, kind)[1]
     found = page if kind == Kind.BROKER else page[kind.name.lower()][0]
+    if kind == Kind.SUBSCRIPTIONS:
+        # A shared name and its workers report more than others.
+        _, client = work()
+        client.publish((b"k", b""), (b"k", b""))
+        client.share(by_key=True)
+        client.share(by_key=True)
+        for row in client.rows():
+            found |= row | row.get("shared", {}) | row.get("worker", {})
     if kind == Kind.TOPICS:
         # `$topics` is a table, and reports more than others.
         client = Following(broker_with())
@@ -725,6 +734,8 @@ def fields(kind, title):
         found |= described(client, kind)[1]["topics"][0]
     section = DOCUMENT.split(f"## Kind {kind.value}: {title}\n")[1].split("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    if kind == Kind.SUBSCRIPTIONS:
+        rows += ["`has` `overdue` `timeout_us`"]  # in the row of `worker`
     return set(found), {name for row in rows for name in re.findall("`([a-z0-9_]+)`", row)}
 
 

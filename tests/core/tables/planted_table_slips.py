@@ -253,7 +253,7 @@ TABLE_SLIPS = [
     ),
     TableSlip(
         "everybody begins at the earliest",
-        "SubscriptionManager._position",
+        "_own_position",
         "request.start == Start.EARLIEST",
         "True",
     ),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from zaichik.core.work_queue.outcome import Outcome, backoff_us, check_outcome
-from zaichik_protocol import ErrorCode, Refused
+from zaichik.core.work_queue.outcome import backoff_us, check_outcome
+from zaichik_protocol import ErrorCode, Outcome, Refused
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -27,11 +27,11 @@ def test_what_is_within_bounds_is_accepted(outcome, delay_us, reason):
 @pytest.mark.parametrize(
     ("outcome", "delay_us", "reason", "field"),
     [
-        (Outcome.RETRY, -1, "", "delay"),
-        (Outcome.RETRY, 30 * DAY + 1, "", "delay"),
-        (Outcome.EXTEND, 0, "", "delay"),
-        (Outcome.EXTEND, DAY + 1, "", "delay"),
-        (Outcome.EXTEND, None, "", "delay"),
+        (Outcome.RETRY, -1, "", "delay_ms"),
+        (Outcome.RETRY, 30 * DAY + 1, "", "delay_ms"),
+        (Outcome.EXTEND, 0, "", "delay_ms"),
+        (Outcome.EXTEND, DAY + 1, "", "delay_ms"),
+        (Outcome.EXTEND, None, "", "delay_ms"),
         (Outcome.REJECT, None, "x" * 1025, "reason"),
         (Outcome.REJECT, None, "ö" * 513, "reason"),
     ],

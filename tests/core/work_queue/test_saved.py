@@ -7,9 +7,9 @@ import pytest
 from queues import SECOND, Bench
 
 from zaichik.core.work_queue.message import Place
-from zaichik.core.work_queue.outcome import Outcome
 from zaichik.core.work_queue.saved import restore_queue, save_queue
 from zaichik.core.work_queue.work_queue import QueueSettings
+from zaichik_protocol import Outcome
 
 
 def restarted(bench, saved=None):

@@ -4,11 +4,10 @@ import pytest
 from queues import SECOND, Bench
 
 from zaichik.core.work_queue.holdup import Holdup, holdup
-from zaichik.core.work_queue.outcome import Outcome
 from zaichik.core.work_queue.retries import GIVEN_BACK
 from zaichik.core.work_queue.work_queue import LOST, MESSAGE_BYTES, TIMED_OUT
 from zaichik.core.work_queue.worker import Hand
-from zaichik_protocol import ErrorCode, Refused
+from zaichik_protocol import ErrorCode, Outcome, Refused
 
 # -- SHR-1: what the workers of a name agree in --------------------------------------------------
 

@@ -17,6 +17,7 @@ _ANCHORS = {
     "DUR": "dur-durable-topics",
     "ACC": "acc-access",
     "CMT": "cmt-commit-and-flow-control",
+    "SHR": "shr-shared-names",
     "LAG": "lag-falling-behind",
     "TIM": "tim-taking-too-long",
     "UNS": "uns-clo-leaving",

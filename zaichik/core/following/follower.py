@@ -10,11 +10,12 @@ so many records, and then others have their turns (LAG-4).
 
 from collections.abc import Callable
 
+from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.following.topics_table import TopicsTable
-from zaichik.core.position import Position
 from zaichik.core.reader import Reader
 from zaichik.core.retained import Piece
 from zaichik.core.rights import ANYBODY, User
+from zaichik.core.subscriber import Subscriber
 from zaichik.core.topic_controller import TopicController
 from zaichik_protocol import Frame, Subscribe
 
@@ -25,8 +26,8 @@ def new_reader(
     user: User,
     request: Subscribe,
     topic: TopicController,
-    position: Position,
-    on_ready: Callable[[Reader], None],
+    position: ExclusivePosition,
+    on_ready: Callable[[Subscriber], None],
     description: str,
     connection: int,
 ) -> Reader:
@@ -52,8 +53,8 @@ class Follower(Reader):
         table: TopicsTable,
         request: Subscribe,
         topic: TopicController,
-        position: Position,
-        on_ready: Callable[[Reader], None],
+        position: ExclusivePosition,
+        on_ready: Callable[[Subscriber], None],
         description: str,
         connection: int,
     ) -> None:

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 from zaichik.base.escapes import shown
 from zaichik.base.relative_time import from_now
 from zaichik.core.checks import MAX_NAME, check_name, is_own
-from zaichik.core.position import Position
+from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.report.delivery import away, delivery
 from zaichik.core.report.keys import of_key
 from zaichik.core.report.remembered import refusals
+from zaichik.core.report.shared_delivery import shared_delivery
 from zaichik.core.report.stored import message_at
-from zaichik.core.report.subscriptions import only_user, subscriptions
+from zaichik.core.report.subscriptions import Live, only_user, subscriptions
 from zaichik.core.report.verdict import Verdict
 from zaichik.core.rights import User, may_subscribe, topic_of
 from zaichik.core.settings import out_of_range
+from zaichik.core.shared_names.shared_position import SharedPosition
 from zaichik.core.topic_controller import TopicController
 from zaichik_protocol import ErrorCode, Refused
 from zaichik_protocol.frames import Explain
@@ -98,9 +100,11 @@ def _of_offset(
         return verdicts
     ttl_s = broker.named_positions.ttl_s(topic)
     for subscription in found:
-        if isinstance(subscription, Position):
+        if isinstance(subscription, SharedPosition):
+            verdicts.append(shared_delivery(subscription, offset))
+        elif isinstance(subscription, ExclusivePosition):
             verdicts.append(away(topic, subscription, offset, ttl_s, now_us))
-        else:
+        elif isinstance(subscription, Live):
             verdicts.append(delivery(subscription, offset))
     if is_cut:
         text = "the topic has more subscriptions than one answer shows: the others are left out"

@@ -1,6 +1,6 @@
 """What became of a message at one subscription: not for it, delivered, skipped, or waiting."""
 
-from zaichik.core.position import Position
+from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.reader import Reader
 from zaichik.core.report.subscriptions import Live
 from zaichik.core.report.verdict import Evidence, Verdict
@@ -164,7 +164,7 @@ def _in_flight(reader: Reader, offset: int) -> Verdict:
 
 
 def away(
-    topic: TopicController, position: Position, offset: int, ttl_s: float, now_us: int
+    topic: TopicController, position: ExclusivePosition, offset: int, ttl_s: float, now_us: int
 ) -> Verdict:
     """Returns what became of the message with that offset at a name without a reader."""
     evidence: Evidence = {"name": position.name, "committed": position.committed}

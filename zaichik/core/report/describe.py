@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from zaichik.base.clock import ManualClock
+from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.position import Position, directory_name
 from zaichik.core.reader import Reader
 from zaichik.core.report.rows import (
@@ -28,9 +29,13 @@ from zaichik.core.report.rows import (
     slowest,
     topic_row,
 )
+from zaichik.core.report.shared_rows import shared_row, worker_row
 from zaichik.core.report.subscriptions import only_user
 from zaichik.core.rights import Action, User, topic_of
 from zaichik.core.settings import out_of_range
+from zaichik.core.shared_names.shared_position import SharedPosition
+from zaichik.core.shared_names.shared_reader import SharedReader
+from zaichik.core.subscriber import Subscriber
 from zaichik.core.subscription_manager import SubscriptionManager
 from zaichik.core.topic_controller import TopicController
 from zaichik_protocol import Describe, Kind
@@ -241,23 +246,38 @@ def _away(query: Query) -> Iterator[Listed]:
     request = query.request
     directory = query.broker.named_positions.directory
     for _, (topic, position) in directory.after(request.after, request.prefix):
-        if position.reader is None:
+        # A shared name has a row beside those of its workers.
+        if not position.has_reader or isinstance(position, SharedPosition):
             yield _listed(query.broker, topic, position)
 
 
 def _listed(broker: "Broker", topic: TopicController, position: Position) -> Listed:
     """Returns how a position is listed, or its reader."""
-    if position.reader is not None:
-        manager, reader = broker.readers[position.reader.name]
-        return _listed_reader(manager, reader)
     name = directory_name(topic, position)
-    ttl_s = broker.named_positions.ttl_s(topic)
-    row = partial(away_row, topic, position, ttl_s)
+    row: Callable[[int], JSON]
+    match position:
+        case SharedPosition():
+            row = partial(shared_row, position)
+        case ExclusivePosition() if position.reader is not None:
+            manager, reader = broker.readers[position.reader.name]
+            return _listed_reader(manager, reader)
+        case ExclusivePosition():
+            ttl_s = broker.named_positions.ttl_s(topic)
+            row = partial(away_row, topic, position, ttl_s)
+        case _:
+            raise TypeError(position)
     return Listed(name, position.user, row)
 
 
-def _listed_reader(manager: SubscriptionManager, reader: Reader) -> Listed:
-    row = partial(reader_row, manager, reader)
+def _listed_reader(manager: SubscriptionManager, reader: Subscriber) -> Listed:
+    row: Callable[[int], JSON]
+    match reader:
+        case SharedReader():
+            row = partial(worker_row, manager, reader)
+        case Reader():
+            row = partial(reader_row, manager, reader)
+        case _:
+            raise TypeError(reader)
     return Listed(reader.name, manager.user.name, row)
 
 
@@ -332,7 +352,7 @@ def _furthest(query: Query) -> JSON:
 def _visible(query: Query, topic: TopicController) -> Iterator[Position]:
     """Yields each position of the topic that is shown, with or without a reader."""
     # A reader's named position comes with the names.
-    anonymous = (it.position for it in topic.readers if not it.position.name)
+    anonymous = (it.stand for it in topic.readers if not it.stand.name)
     for position in chain(anonymous, topic.names.values()):
         # There may be thousands: whose each is matters only to a user who may not see all.
         if query.whose is not None:

@@ -4,6 +4,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
+from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.phase import Phase
 from zaichik.core.position import Position, directory_name
 from zaichik.core.reader import Reader
@@ -211,7 +212,9 @@ def reader_row(manager: SubscriptionManager, reader: Reader, now_us: int) -> JSO
     }
 
 
-def away_row(topic: TopicController, position: Position, ttl_s: float, now_us: int) -> JSON:
+def away_row(
+    topic: TopicController, position: ExclusivePosition, ttl_s: float, now_us: int
+) -> JSON:
     """Returns the state of a named position without a reader.
 
     Its next reader will begin there.
@@ -248,7 +251,12 @@ def away_row(topic: TopicController, position: Position, ttl_s: float, now_us: i
 
 
 def _position_row(
-    name: str, topic: TopicController, position: Position, cursor: int, again: int, now_us: int
+    name: str,
+    topic: TopicController,
+    position: ExclusivePosition,
+    cursor: int,
+    again: int,
+    now_us: int,
 ) -> JSON:
     """Returns what is reported of every position.
 

@@ -10,9 +10,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from zaichik.core.checks import MAX_NAME
-from zaichik.core.position import Position, directory_name, key_of
+from zaichik.core.exclusive_position import ExclusivePosition
+from zaichik.core.position import Position, away_name, key_of
 from zaichik.core.reader import Reader
 from zaichik.core.rights import BROKER, User
+from zaichik.core.shared_names.shared_position import SharedPosition
 from zaichik.core.topic_controller import TopicController
 from zaichik_protocol import ErrorCode, Refused
 
@@ -87,8 +89,9 @@ def subscriptions(
 
 def _belongs(it: Live | Position, topic: TopicController, whose: str | None) -> bool:
     if isinstance(it, Position):
-        # One with a reader is listed as that.
-        return it.reader is None and whose in (None, it.user)
+        # One with a reader is listed as that, a shared name for all of them.
+        is_listed = not it.has_reader or isinstance(it, SharedPosition)
+        return is_listed and whose in (None, it.user)
     # Names of topics may hold a #, and a reader of a topic that was deleted stays until it is
     # unsubscribed from.
     return it.reader.topic is topic and whose in (None, it.manager.user.name)
@@ -96,7 +99,8 @@ def _belongs(it: Live | Position, topic: TopicController, whose: str | None) -> 
 
 def _all(broker: "Broker", topic: TopicController) -> Iterator[Live | Position]:
     for _, (manager, reader) in broker.readers.after("", f"{topic.name}#"):
-        yield Live(manager, reader)
+        if isinstance(reader, Reader):
+            yield Live(manager, reader)
     yield from topic.names.values()
 
 
@@ -115,19 +119,23 @@ def _meant(
         numbered = f"{topic.name}#{connection:08}.{subscription:010}"
         yield from _named(broker, numbered)
     for position in _positions(broker, topic, whose, wanted):
-        reader = position.reader
-        if reader is None:
+        if not isinstance(position, ExclusivePosition) or position.reader is None:
             yield position
-        elif reader.name != numbered:
-            yield from _named(broker, reader.name)
+        elif position.reader.name != numbered:
+            yield from _named(broker, position.reader.name)
 
 
-def _named(broker: "Broker", name: str) -> Iterator[Live]:
-    """Yields the subscription of that name in `describe`, if there is one."""
+def _named(broker: "Broker", name: str) -> Iterator[Live | Position]:
+    """Yields the subscription of that name in `describe`, if there is one.
+
+    For a worker, that is its shared name.
+    """
     # Those that only begin with the name sort after it.
     for first, (manager, reader) in islice(broker.readers.after("", name), 1):
-        if first == name:
+        if first == name and isinstance(reader, Reader):
             yield Live(manager, reader)
+        elif first == name:
+            yield reader.stand
 
 
 def _positions(
@@ -140,7 +148,7 @@ def _positions(
             return []
         return [own]
     found: list[Position] = []
-    prefix = directory_name(topic, Position(0, name))
+    prefix = away_name(topic.name, "", name)
     entries = broker.named_positions.directory.after("", prefix)
     for _, (its_topic, position) in islice(entries, SEARCHED_SUBSCRIPTIONS):
         if its_topic is topic and position.name == name:

@@ -21,7 +21,7 @@ class Absence:
     Attributes:
         held: what it had, by ticket.
         until_us: how long its owner may take, by the machine's clock.
-        attempt: see `Position.claim`; -1 if it is not known.
+        attempt: see `ExclusivePosition.claim`; -1 if it is not known.
         was_alone: whether what it had was alone in the hand of its connection.
         is_lost: whether what it had is lost then; else it is released: the broker had ended.
     """

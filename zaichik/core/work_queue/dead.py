@@ -46,6 +46,10 @@ class DeadMessages:
         insort(self._offsets, message.offset)
         self.reason_bytes += len(message.reason.encode())
 
+    def get(self, offset: int) -> DeadMessage | None:
+        """Returns the one with that offset; None if there is none."""
+        return self._messages.get(offset)
+
     def remove(self, offset: int) -> DeadMessage | None:
         """Removes and returns the one with that offset; None if there is none."""
         message = self._messages.pop(offset, None)

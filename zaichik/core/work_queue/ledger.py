@@ -45,6 +45,7 @@ class Ledger:
         suspects: those that are READY and suspect, the next one first.
         delayed: those that are DELAYED.
         keys: which of them wait for others of their key.
+        key_bytes: bytes of the keys that are remembered: of those that are open or dead.
     """
 
     def __init__(self, start: int) -> None:
@@ -59,6 +60,7 @@ class Ledger:
         self.suspects: OrderedDict[int, OpenMessage] = OrderedDict()
         self.delayed = Calendar()
         self.keys = KeyOrder()
+        self.key_bytes = 0
         # By offset; None is a dead one.
         self._unsettled: OrderedDict[int, OpenMessage | None] = OrderedDict()
 
@@ -85,6 +87,10 @@ class Ledger:
             if message is not None:
                 yield message
 
+    def find(self, offset: int) -> OpenMessage | None:
+        """Returns the open message with that offset; None if it is not open."""
+        return self._unsettled.get(offset)
+
     # -- opening ---------------------------------------------------------------------------------
 
     def open_next(self, offset: int, key: bytes = b"") -> OpenMessage:
@@ -96,6 +102,7 @@ class Ledger:
         self.next = offset + 1
         message = OpenMessage(offset, key)
         self._unsettled[offset] = message
+        self.key_bytes += len(key)
         if key and not self.keys.enter(message):
             message.place = Place.BLOCKED
         return message
@@ -169,6 +176,7 @@ class Ledger:
 
     def _close(self, message: OpenMessage) -> None:
         del self._unsettled[message.offset]
+        self.key_bytes -= len(message.key)
         self._let_next_of_key_go(message.key)
 
     def bury(self, message: OpenMessage, reason: str, now_us: int) -> None:
@@ -209,6 +217,7 @@ class Ledger:
         if dead is None:
             return False
         self.forgotten += 1
+        self.key_bytes -= len(dead.key)
         del self._unsettled[offset]
         return True
 
@@ -223,9 +232,11 @@ class Ledger:
             self._unsettled[offset] = unsettled[offset]
         for each in dead:
             self.dead.add(each)
+            self.key_bytes += len(each.key)
         # Of each key, the one that may go comes first, so that the others wait for it.
         for message in sorted(opened, key=_is_blocked):
             if message.key:
+                self.key_bytes += len(message.key)
                 self.keys.enter(message)
             if message.place == Place.DELAYED:
                 self.delayed.add(message)

@@ -1,9 +1,8 @@
-"""What a worker says of a message that it has (SHR-3), and the bounds of what it may say."""
+"""The bounds of what a worker may say of a message that it has (SHR-3): see `Outcome`."""
 
-from enum import IntEnum
-
-from zaichik.base.clock import DAY_US, SECOND_US
-from zaichik_protocol import ErrorCode, Refused
+from zaichik.base.clock import DAY_US, MILLISECOND_US, SECOND_US
+from zaichik.core.settings import out_of_range
+from zaichik_protocol import ErrorCode, Outcome, Refused, Settle
 
 MOST_EXTENDED_US = DAY_US  # a job that takes longer can extend again
 MOST_DELAYED_US = 30 * DAY_US
@@ -12,26 +11,24 @@ LONGEST_BACKOFF_US = 60 * SECOND_US
 _DOUBLINGS = 6  # 64 s: more than the longest, however often it is doubled
 
 
-class Outcome(IntEnum):
-    """How a message is settled; `EXTEND` does not settle it.
+def outcome_of(request: Settle) -> Outcome:
+    """Returns what a request says of its messages.
 
-    Attributes:
-        DONE: it is done.
-        RETRY: it failed: it comes again, after a time.
-        REJECT: it can never succeed: it is dead at once.
-        RELEASE: the program has not opened it: as if it had not been handed out.
-        GIVE_BACK: the program has opened it, and was stopped by something else (SHR-4b).
-        LOSE: the program failed with several messages open, and cannot tell which (SHR-6).
-        EXTEND: it takes longer.
+    Raises:
+        Refused: `INVALID_FIELD`.
     """
+    try:
+        return Outcome(request.outcome)
+    except ValueError:
+        raise out_of_range("outcome", request.outcome, "0 to 6") from None
 
-    DONE = 0
-    RETRY = 1
-    REJECT = 2
-    RELEASE = 3
-    GIVE_BACK = 4
-    LOSE = 5
-    EXTEND = 6
+
+def delay_of(request: Settle) -> int | None:
+    """Returns the delay that a request asks for, in microseconds; None if it leaves that open."""
+    may_delay = request.outcome in (Outcome.RETRY, Outcome.EXTEND)
+    if request.delayed and may_delay:
+        return request.delay_ms * MILLISECOND_US
+    return None
 
 
 def check_outcome(outcome: Outcome, delay_us: int | None, reason: str) -> None:
@@ -52,13 +49,13 @@ def check_outcome(outcome: Outcome, delay_us: int | None, reason: str) -> None:
         least_us = 1
         most_us = MOST_EXTENDED_US
         if delay_us is None:
-            raise Refused(ErrorCode.INVALID_FIELD, "extend by how long?", "delay")
+            raise Refused(ErrorCode.INVALID_FIELD, "extend by how long?", "delay_ms")
     if delay_us is not None and not least_us <= delay_us <= most_us:
         problem = (
             f"{delay_us / SECOND_US:g} s is out of range; it can be at most "
             f"{most_us // SECOND_US} s"
         )
-        raise Refused(ErrorCode.INVALID_FIELD, problem, "delay")
+        raise Refused(ErrorCode.INVALID_FIELD, problem, "delay_ms")
     size = len(reason.encode())
     if size > MOST_REASON_BYTES:
         problem = f"the reason has {size} bytes; it can have at most {MOST_REASON_BYTES}"

@@ -25,8 +25,8 @@ class Patience:
         self._counted_us = 0
 
     def at(self, now_us: int) -> int:
-        """Returns how much has counted by now."""
-        return self._counted_us + min(now_us - self._swept_us, MOST_US)
+        """Returns how much has counted by now, or at the last sweep, if that is later."""
+        return self._counted_us + min(max(now_us - self._swept_us, 0), MOST_US)
 
     def sweep(self, now_us: int) -> None:
         """Begin the next second. Called once a second, before names are swept."""

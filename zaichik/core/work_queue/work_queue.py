@@ -27,17 +27,16 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from zaichik.core.work_queue.absence import AFTER_LOSS_US, Absence, Absences
+from zaichik.core.work_queue.absence import AFTER_LOSS_US, AFTER_START_US, Absence, Absences
 from zaichik.core.work_queue.isolation import Isolation
 from zaichik.core.work_queue.ledger import Ledger
 from zaichik.core.work_queue.line import Line
 from zaichik.core.work_queue.message import OpenMessage, Place
-from zaichik.core.work_queue.outcome import Outcome
 from zaichik.core.work_queue.patience import Patience
 from zaichik.core.work_queue.retries import Retries
 from zaichik.core.work_queue.tickets import Tickets
 from zaichik.core.work_queue.worker import Worker
-from zaichik_protocol import ErrorCode, Refused
+from zaichik_protocol import ErrorCode, Outcome, Refused
 
 DELAYED_FOR_EACH_OPEN = 10  # the bound of what waits for its time, in `max_open`
 # What an open or dead message costs beside its key and reason, as `prices` are measured (SHR-10):
@@ -532,20 +531,25 @@ class WorkQueue:
             self._retries.release(message, now_us)
         self.wake()
 
-    def lose(self, worker: Worker, now_us: int, machine_us: int) -> None:
+    def lose(self, worker: Worker, now_us: int, machine_us: int, *, is_lost: bool = True) -> None:
         """Have what a worker has wait for its owner: its connection is lost (SHR-4a).
 
         Args:
             worker: the worker; all others of the connection are lost as well, one after another.
             now_us: the clock's reading.
             machine_us: that of the machine's clock.
+            is_lost: whether the connection is lost; else it is the broker that ends.
         """
         worker.hand.lose()
+        wait_us = AFTER_LOSS_US
+        if not is_lost:
+            wait_us = AFTER_START_US
         absence = Absence(
             self._part_with(worker),
-            machine_us + AFTER_LOSS_US,
+            machine_us + wait_us,
             worker.attempt,
             was_alone=worker.hand.was_alone,
+            is_lost=is_lost,
         )
         for message in absence.held.values():
             message.place = Place.ABSENT
@@ -630,7 +634,7 @@ class WorkQueue:
 
     @property
     def cost(self) -> int:
-        """Bytes that the client pays for which has made the name (SHR-10), but for keys."""
+        """Bytes that the client pays for which has made the name (SHR-10)."""
         ledger = self.ledger
         count = ledger.open + len(ledger.dead)
-        return MESSAGE_BYTES * count + ledger.dead.reason_bytes
+        return MESSAGE_BYTES * count + ledger.key_bytes + ledger.dead.reason_bytes

@@ -136,8 +136,8 @@ class Worker:
         credit_bytes: the same in bytes; one message, of any size, may always go.
         timeout_us: its time-out; 0: none.
         on_call: called when there may be something for it.
-        owner: see `Position.claim`; 0 if it cannot come back.
-        attempt: see `Position.claim`.
+        owner: see `ExclusivePosition.claim`; 0 if it cannot come back.
+        attempt: see `ExclusivePosition.claim`.
 
     Attributes:
         held: the messages that it has, by ticket.

@@ -209,15 +209,26 @@ REFUSALS = (
     ),
     Section(
         code=Code.NOT_EMPTY,
-        title="the topic was to be deleted only if empty",
+        title="what was to be deleted is in use",
         what="A delete with the condition that the topic is empty found messages, readers or named "
-        "positions.",
+        "positions. Or a shared name was to be forgotten, and has workers.",
         why="Deleting can't be undone. The condition is there to keep you from deleting what "
         "somebody needs.",
-        rules="TOP-6",
+        rules="TOP-6 SHR-9",
         then="`zaichik describe TOPIC` shows what it has, and who reads it. To delete it with all "
         "of that, leave out "
-        "the condition: `zaichik delete TOPIC` without --if-empty.",
+        "the condition: `zaichik delete TOPIC` without --if-empty. Of a shared name, end the "
+        "workers first.",
+    ),
+    Section(
+        code=Code.NO_SUCH_NAME,
+        title="the topic has no shared name like this",
+        what="Dead messages were to be listed, revived or forgotten, and no worker has ever had "
+        "this name, it was forgotten, or it is not a shared one.",
+        why="Looking makes no names: one that was misspelt would keep messages for ever.",
+        rules="SHR-11",
+        then="`zaichik describe TOPIC` lists the names. A shared name is private to its user: to "
+        "look at another user's, name the user.",
     ),
     Section(
         code=Code.TAKEN_OVER,

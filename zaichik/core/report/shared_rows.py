@@ -1,0 +1,160 @@
+"""The rows that `describe` reports of shared names and of their workers (SHR)."""
+
+from collections import Counter
+
+from zaichik.core.position import directory_name
+from zaichik.core.report.rows import JSON
+from zaichik.core.shared_names.shared_position import SharedPosition
+from zaichik.core.shared_names.shared_reader import SharedReader
+from zaichik.core.subscription_manager import SubscriptionManager
+from zaichik.core.work_queue.holdup import Holdup, holdup
+from zaichik.core.work_queue.message import Place
+
+# What people are told, in the middle of a sentence.
+IN_WORDS = {
+    Holdup.NO_WORKER: "a worker: nobody reads",
+    Holdup.TOO_MANY_DEAD: "room: as many messages are dead as may be; revive or forget some",
+    Holdup.TICKETS: "the disk: tickets are being saved",
+    Holdup.SUSPECT: "an empty hand: a message that may have ended a worker is tried alone",
+    Holdup.NO_CREDIT: "its workers: none of them takes more now",
+    Holdup.TOO_MANY_DELAYED: "time: too many messages wait to come again",
+    Holdup.HOT_KEY: "one key: most of what may be open waits for it",
+    Holdup.TOO_MANY_OPEN: "its workers: as many messages are open as may be",
+    Holdup.WITH_WORKERS: "its workers: they have all there is",
+    Holdup.ABSENT: "owners: their connections are lost, and they may come back",
+    Holdup.DELAYED: "time: what failed comes again later",
+    Holdup.EMPTY: "messages: everything is settled",
+}
+
+
+def shared_row(position: SharedPosition, now_us: int) -> JSON:
+    """Returns the state of a shared name, with or without workers."""
+    topic = position.topic
+    ledger = position.queue.ledger
+    why = holdup(position.queue)
+    row = _common(directory_name(topic, position), position, now_us)
+    return row | {
+        "id": 0,
+        "credit": 0,
+        "credit_bytes": 0,
+        "in_flight": 0,
+        "in_flight_bytes": 0,
+        "delivered": ledger.next - ledger.start - ledger.skipped - ledger.passed,
+        "skipped": ledger.skipped,
+        "passed": ledger.passed,
+        "start": ledger.start,
+        "connection": 0,
+        "client": "",
+        "waiting_for": IN_WORDS[why],
+        "waiting_for_code": why.name.lower(),
+        "shared": _shared(position),
+        "left_over": _left_over(position),
+    }
+
+
+def _shared(position: SharedPosition) -> JSON:
+    """Returns what is reported of shared names alone."""
+    queue = position.queue
+    ledger = queue.ledger
+    places = Counter(message.place for message in ledger.open_messages())
+    key, behind = ledger.keys.busiest()
+    found = {
+        "workers": len(position.readers),
+        "max_deliveries": queue.settings.max_deliveries,
+        "by_key": queue.settings.by_key,
+        "open": ledger.open,
+        "with_workers": places[Place.HELD],
+        "ready": places[Place.READY],
+        "suspect": len(ledger.suspects),
+        "delayed": places[Place.DELAYED],
+        "blocked": places[Place.BLOCKED],
+        "absent": places[Place.ABSENT],
+        "dead": len(ledger.dead),
+        "done": ledger.done,
+        "forgotten": ledger.forgotten,
+    }
+    if behind:
+        found["busiest_key_bytes"] = len(key)
+        found["behind_busiest_key"] = behind
+    return found
+
+
+def _left_over(position: SharedPosition) -> JSON:
+    """Returns the law of SHR-7, and that each open message is in one place."""
+    ledger = position.queue.ledger
+    settled = ledger.done + ledger.skipped + ledger.passed + ledger.forgotten
+    remembered = len(ledger.dead) + ledger.open
+    held = sum(len(worker.held) for worker in position.queue.workers)
+    in_hands = sum(message.place == Place.HELD for message in ledger.open_messages())
+    return {
+        "next - start - done - skipped - passed - forgotten - dead - open": (
+            ledger.next - ledger.start - settled - remembered
+        ),
+        "with_workers - held": in_hands - held,
+    }
+
+
+def worker_row(manager: SubscriptionManager, reader: SharedReader, now_us: int) -> JSON:
+    """Returns the state of a worker's subscription."""
+    position = reader.position
+    worker = reader.worker
+    code, waiting_for = _waiting_for(reader)
+    return _common(reader.name, position, now_us) | {
+        "id": reader.id,
+        "credit": reader.credit,
+        "credit_bytes": reader.credit_bytes,
+        "in_flight": reader.in_flight,
+        "in_flight_bytes": reader.in_flight_bytes,
+        "delivered": reader.delivered,
+        "skipped": reader.skipped,
+        "passed": 0,
+        "start": position.queue.ledger.start,
+        "connection": manager.number,
+        "client": manager.client_name,
+        "waiting_for": waiting_for,
+        "waiting_for_code": code,
+        "worker": {
+            "has": len(worker.held),
+            "overdue": len(worker.overdue),
+            "timeout_us": worker.timeout_us,
+        },
+        "left_over": {},
+    }
+
+
+def _waiting_for(reader: SharedReader) -> tuple[str, str]:
+    """Returns what a worker waits for: a word for programs, and a sentence."""
+    worker = reader.worker
+    if reader.ended:
+        return "ended", "nothing: it has ended"
+    if reader.waits_for_disk:
+        return "disk", "the disk: a message is being read"
+    if not worker.has_credit:
+        return "settle", f"its program: it has {len(worker.held)}, and {len(worker.overdue)} late"
+    if worker.hand.suspects:
+        return "suspect", "its connection: it has a message that may have ended a worker"
+    if worker.hand.drains_for is not None:
+        return "drains", "its connection: it is to be empty for a message that is tried alone"
+    if reader.is_ready:
+        text = "the connection: its turn comes when the client has read what was sent before"
+        return "connection", text
+    return "messages", "messages: there are none for it"
+
+
+def _common(name: str, position: SharedPosition, now_us: int) -> JSON:
+    """Returns what is reported of a name and of its workers."""
+    topic = position.topic
+    topic.expire(now_us)
+    ledger = position.queue.ledger
+    return {
+        "name": name,
+        "topic": topic.name,
+        "session": position.name,
+        "committed": ledger.needed,
+        "cursor": ledger.next,
+        "cursor_us": topic.retained.accepted_us(ledger.next),
+        "next_offset": topic.end,
+        "redelivered_below": None,
+        "ahead": topic.end - ledger.next,
+        "until": None,
+    }
