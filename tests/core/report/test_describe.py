@@ -735,7 +735,7 @@ def fields(kind, title):
     section = DOCUMENT.split(f"## Kind {kind.value}: {title}\n")[1].split("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     if kind == Kind.SUBSCRIPTIONS:
-        rows += ["`has` `overdue` `timeout_us`"]  # in the row of `worker`
+        rows += ["`has` `overdue` `since_us` `timeout_us`"]  # in the row of `worker`
     return set(found), {name for row in rows for name in re.findall("`([a-z0-9_]+)`", row)}
 
 
