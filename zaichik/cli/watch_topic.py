@@ -82,7 +82,10 @@ class Topic:
     def command(self) -> str:
         """The command that prints what is seen; of a chosen reader, what it is to get next."""
         row = next((row for row in self._readers() if row["name"] == self._chosen), None)
-        words = ["describe"] if row is None else ["subscribe", "--from", str(row["cursor"])]
+        words = ["describe"]
+        # What a shared name hands out next is for its workers.
+        if row is not None and "shared" not in row:
+            words = ["subscribe", "--from", str(row["cursor"])]
         return shlex.join(["zaichik", *words, *["--"] * self.name.startswith("-"), self.name])
 
     def obey(self, key: str) -> None:

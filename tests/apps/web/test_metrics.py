@@ -209,6 +209,27 @@ def test_what_a_named_subscription_to_a_table_has_to_settle_is_without_holes():
     assert [found[f"zaichik_session_lag_messages{{{name},t}}"] for name in names] == [11, 7, 20]
 
 
+def test_a_shared_name_tells_what_is_open_and_dead_and_for_how_long():
+    shared = {"workers": 2, "open": 7, "with_workers": 4, "dead": 3, "oldest_us": NOW_US - 90 * US}
+    how = {"connection": 0, "in_flight": 0, "passed": 0, "delivered": 9, "ahead": 12, "lag": 11}
+    rows = [
+        session("t", "jobs", shared=shared, **how),
+        session("t", "idle", shared=shared | {"workers": 0, "oldest_us": None}, **how),
+        session("t", "other"),
+    ]
+    found = values(collector(sessions=rows))
+    names = ("workers", "open_messages", "dead_messages", "oldest_seconds")
+    told = {
+        name: [found[f"zaichik_shared_name_{each}{{{name},t}}"] for each in names]
+        for name in ("jobs", "idle")
+    }
+    assert told == {"jobs": [2, 7, 3, 90], "idle": [0, 7, 3, 0]}
+    assert "zaichik_shared_name_workers{other,t}" not in found
+    names = ("lag_messages", "in_flight_messages", "reader_present")
+    assert [found[f"zaichik_session_{each}{{jobs,t}}"] for each in names] == [18, 4, 1]
+    assert found["zaichik_session_reader_present{idle,t}"] == 0
+
+
 def test_of_two_users_with_the_same_name_the_one_furthest_behind_counts():
     both = [session("t", "b"), session("t", "b", committed=50), session("t", "b", committed=60)]
     assert values(collector(sessions=both))["zaichik_session_lag_messages{b,t}"] == 50

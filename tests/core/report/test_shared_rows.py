@@ -98,6 +98,17 @@ def test_with_the_readers_furthest_behind_are_the_workers_that_are_busy_for_long
     assert [row["worker"]["has"] for row in workers] == [1, 1, 1] + [0] * 13
 
 
+def test_the_lag_of_a_topic_is_without_what_is_settled_or_dead():
+    """SHR-9: though the oldest dead message holds the topic back."""
+    _, client = work(6)
+    subscription, _ = client.share(credit=4)
+    client.settle(subscription, Outcome.REJECT, 0)
+    client.done(subscription, 2)
+    (reply,) = client.ask(Describe(client.next_id(), Kind.TOPICS))
+    (topic,) = json.loads(reply.json)["topics"]
+    assert (topic["needed"], topic["next_offset"], topic["lag"]) == (0, 6, 4)
+
+
 def test_what_a_name_has_to_hand_out_is_without_holes():
     """TAB-2."""
     broker = broker_with()

@@ -6,8 +6,9 @@ from operator import itemgetter
 
 from zaichik.apps.views import sentence
 from zaichik.apps.views.marks import Lane, Mark
-from zaichik.apps.views.memory import Memory
+from zaichik.apps.views.memory import Memory, Trend
 from zaichik.apps.views.printable import printable
+from zaichik.apps.views.shared_names import SharedName, of_row
 from zaichik.apps.views.topic_state import JSON, TopicState, lag
 from zaichik.base.clock import SECOND_US
 from zaichik_protocol import Overflow
@@ -15,6 +16,12 @@ from zaichik_protocol import Overflow
 WORST = 8  # of 12 lanes; the others are for the newest readers
 LABEL_CELLS = 40
 STATUS = {"reader": "away", "ended": "ended", "disk": "reads the disk"}
+# Why nothing is handed out at a shared name: see `describe`.
+STATUS |= {"no_worker": "no worker", "empty": "caught up"}
+STATUS |= dict.fromkeys(("no_credit", "with_workers", "suspect", "absent", "delayed"), "at work")
+STATUS |= dict.fromkeys(
+    ("too_many_dead", "too_many_delayed", "too_many_open", "hot_key", "tickets"), "stuck"
+)
 GATED = ("commit", "bytes")
 STATUS |= dict.fromkeys(GATED, "waits for commit")
 TOLD_US = 10 * SECOND_US  # how long a picture shows that lag was reported to a reader
@@ -56,6 +63,9 @@ def _lane(row: JSON, named: str, state: TopicState, memory: Memory) -> Lane:
     if next_us is not None and lag(row):
         seconds = (state.now_us - next_us) / SECOND_US
     how = status(row, state)
+    name = of_row(row, state)
+    if name is not None:
+        return _lane_of_name(name, how, row, seconds, trend)
     said = sentence.of_lane(named, how, row, lost(row, state), seconds, trend, gate=is_gated(row))
     return Lane(
         row["name"],
@@ -64,6 +74,23 @@ def _lane(row: JSON, named: str, state: TopicState, memory: Memory) -> Lane:
         said,
         lag(row),
         row["in_flight"],
+        seconds,
+        trend.arrow,
+        trend.clears_s,
+    )
+
+
+def _lane_of_name(
+    name: SharedName, how: str, row: JSON, seconds: float | None, trend: Trend
+) -> Lane:
+    said = f"{name.label}: {', '.join(name.words)}; it waits for {name.waiting_for}"
+    return Lane(
+        row["name"],
+        name.label,
+        how,
+        said,
+        name.to_hand_out,
+        name.open,
         seconds,
         trend.arrow,
         trend.clears_s,
@@ -136,6 +163,9 @@ def marks(row: JSON, state: TopicState, memory: Memory, left: int) -> Iterator[M
     end = min(row["next_offset"], state.next_offset)
     committed, cursor = row["committed"], row["cursor"]
     gone = lost(row, state)
+    if "shared" in row:
+        yield from _marks_of_name(row, state, left)
+        return
     if row["connection"]:
         unsettled = row["in_flight"]
         again, again_end = committed, row.get("redelivered_below") or 0
@@ -165,3 +195,21 @@ def marks(row: JSON, state: TopicState, memory: Memory, left: int) -> Iterator[M
     yield Mark("cursor", name, cursor, cursor, f"{cursor:,}")
     if is_gated(row):
         yield Mark("gate", name, cursor, cursor, sentence.credit(row))
+
+
+def _marks_of_name(row: JSON, state: TopicState, left: int) -> Iterator[Mark]:
+    """Returns the marks of a shared name. What was handed out is settled here and open there."""
+    name = row["name"]
+    end = min(row["next_offset"], state.next_offset)
+    cursor = row["cursor"]
+    gone = lost(row, state)
+    zones = [
+        ("committed", state.head, row["committed"], f"{row['committed']:,}"),
+        ("shared", row["committed"], cursor, f"{row['shared']['open']:,}"),
+        ("lost", cursor, cursor + gone, f"{gone:,}"),
+        ("lag", cursor + gone, end, f"{lag(row) - gone:,}"),
+    ]
+    for kind, first, last, text in zones:
+        if max(first, left) < last:
+            yield Mark(kind, name, max(first, left), last, text)
+    yield Mark("cursor", name, cursor, cursor, f"{cursor:,}")

@@ -28,6 +28,8 @@ class Mark:
         lost          gone before it read them, and not reported to it yet
         committed     settled, from the head on
         in_flight     delivered, not settled
+        shared        of a shared name: from the oldest that is open or dead up to the next one to
+                      be handed out. Others between them may be settled
         redelivered   delivered before, and again now or next; in place of in_flight and lag
         lag           to be delivered
     Places of a lane, first == end:
@@ -58,11 +60,12 @@ class Lane:
         name: its `name` of describe.
         label: its name for a person; printable, and unique among the lanes.
         state: "caught up", "behind", "waits for commit", "reads the disk", "lost", "away" or
-            "ended".
+            "ended"; of a shared name also "at work", "stuck" (nothing is handed out before somebody
+            does something) or "no worker".
         sentence: all of it in words.
         behind: messages to be delivered, describe's `lag`.
         in_flight: messages delivered and not settled: it may be caught up, and still have all of
-            its work before it.
+            its work before it. Of a shared name, those that are open.
         seconds: the age of the next one to be delivered; None if there is none, or the broker does
             not report it.
         trend: "↗", "→", "↘" or "".

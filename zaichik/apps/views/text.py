@@ -16,6 +16,7 @@ from zaichik.apps.views.marks import Lane, Mark, Picture
 from zaichik.apps.views.memory import Memory
 from zaichik.apps.views.picture import MOST_LANES, TOMBSTONE, picture
 from zaichik.apps.views.printable import cells, clipped, padded, printable
+from zaichik.apps.views.shared_names import shared_names
 from zaichik.apps.views.styled_lines import Line, Span, fitted, line
 from zaichik.apps.views.topic_state import JSON, TopicState
 from zaichik.base.clock import SECOND_US
@@ -44,6 +45,7 @@ GLYPHS = {
     "holes": ("╱", "dim"),  # noqa: RUF001 (a hatch)
     "committed": ("━", "green"),
     "in_flight": ("█", "magenta"),
+    "shared": ("░", "magenta"),
     "redelivered": ("↻", "bold magenta"),
     "lag": ("╌", "yellow"),
     "lost": ("◀", "bold red"),
@@ -56,7 +58,11 @@ STATES = {
     "waits for commit": "magenta",
     "caught up": "green",
     "away": "dim",
+    "at work": "magenta",
+    "stuck": "bold red",
+    "no worker": "yellow",
 }
+WORKERS = 4  # of a shared name that are listed
 
 
 def lines(
@@ -131,7 +137,7 @@ class _Screen:
         keys = self._keys(self.width) if with_tables and self.width >= USUAL else []
         last = self._last() if with_tables else []
         readers = min(len(self.state.readers), MOST_LANES, (columns - 5) // ZONES)
-        more = max(self.state.topic["subscriptions"], len(self.state.readers)) - readers
+        more = self.state.all_readers - readers
         told = []
         if more:
             told.append(counted(more, "more reader"))
@@ -143,9 +149,10 @@ class _Screen:
         command = f"zaichik explain {self._pasted()} --key KEY, or --offset N"
         fate = [line((f" what became of a message: {command}", "dim"))]
         room = self.height - 2 - readers
-        spare = room - len(laws) - 2 - len(last) - len(missing) - len(fate)
+        work = self._work()
+        spare = room - len(laws) - len(work) - 2 - len(last) - len(missing) - len(fate)
         keys = keys[: max(KEYS + 1, min(spare, MOST_KEYS))]
-        parts: dict[str, list[Line]] = {"laws": laws, "gone": [()], "age": [()]}
+        parts: dict[str, list[Line]] = {"laws": laws, "gone": [()], "work": work, "age": [()]}
         parts |= {"last": last, "keys": keys, "missing": missing, "fate": fate}
         while parts and sum(len(rows) for rows in parts.values()) > room:
             parts.popitem()  # the last is what can be missed first
@@ -161,7 +168,7 @@ class _Screen:
         drawn_lines += [
             strip.lane(lane, is_chosen=lane.name == self.chosen) for lane in drawn.lanes
         ]
-        for name in ("keys", "last", "fate", "missing"):
+        for name in ("work", "keys", "last", "fate", "missing"):
             drawn_lines += parts.get(name, ())
         return drawn_lines
 
@@ -210,6 +217,17 @@ class _Screen:
             line(published, (rate, "bold")),
             line(f" stored    {n['stored']:>{digits}} = {stored}"),
         ]
+
+    def _work(self) -> list[Line]:
+        """Returns what is open at each shared name, and what its busiest workers have."""
+        rows = []
+        for name in shared_names(self.state):
+            label = (f" {name.label}", "bold")
+            rows.append(line(label, f"  {' · '.join(name.words)}"))
+            rows.append(line((f"   waits for {name.waiting_for}", "dim")))
+            busy = [worker for worker in name.busiest[:WORKERS] if worker.has]
+            rows += [line(f"   {worker.label}: {worker.words}") for worker in busy]
+        return rows
 
     def _keys(self, width: int) -> list[Line]:
         """Returns a heading and a line for each key: its window's rest, and what it has dropped.
@@ -387,4 +405,6 @@ def _course(lane: Lane, room: int) -> str:
         told = [lane.state]
         if lane.state == "caught up" and lane.in_flight:
             told = [f"{lane.in_flight:,} in flight", f"{lane.in_flight:,} {GLYPHS['in_flight'][0]}"]
+        elif lane.state == "at work":
+            told = [f"{lane.in_flight:,} open"]
     return next((text for text in told if cells(text) <= room), told[-1])

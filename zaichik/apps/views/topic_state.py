@@ -29,8 +29,9 @@ class TopicState:
         boot: the broker's run; another boot is another broker, whose counters began at 0. 0 if
             unknown.
         topic: the topic's row (describe kind 1), untouched.
-        readers: rows of its readers and of names whose reader is away (kind 2 or 7), untouched. Not
-            always all of them: `topic["subscriptions"]` is their number.
+        readers: rows of its readers, of names whose reader is away, and of shared names (kind 2 or
+            7), untouched. Not always all of them.
+        workers: rows of workers of shared names, not always all of them.
         windows: open compaction windows, the newest first: the key, and when its window was opened.
         marks: samples of the topic's batches, ascending: first offset, and when it was accepted.
         readable: of a table, how many messages from each mark up to the next one can be read.
@@ -47,6 +48,7 @@ class TopicState:
     boot: int
     topic: JSON
     readers: tuple[JSON, ...] = ()
+    workers: tuple[JSON, ...] = ()
     windows: tuple[tuple[str, int], ...] = ()
     marks: tuple[tuple[int, int], ...] = ()
     readable: tuple[int, ...] = ()
@@ -63,11 +65,13 @@ class TopicState:
         """
         windows = [(key, opened_us) for key, opened_us in page.get("windows", ())]
         marks = [(base, accepted_us) for base, accepted_us in page.get("marks", ())]
+        rows = page.get("readers", ())
         return cls(
             now_us=page.get("now_us", 0),
             boot=page.get("boot", 0),
             topic=page["topic"],
-            readers=tuple(page.get("readers", ())),
+            readers=tuple(row for row in rows if "worker" not in row),
+            workers=tuple(row for row in rows if "worker" in row),
             windows=tuple(windows),
             marks=tuple(marks),
             readable=tuple(page.get("readable", ())),
@@ -90,6 +94,13 @@ class TopicState:
     def next_offset(self) -> int:
         """The offset that the next message will get."""
         return int(self.topic["next_offset"])
+
+    @property
+    def all_readers(self) -> int:
+        """How many readers there are, listed or not; the workers of a shared name are one."""
+        workers = [row["shared"]["workers"] for row in self.readers if "shared" in row]
+        others: int = self.topic["subscriptions"] - sum(workers)
+        return max(others + len(workers), len(self.readers))
 
     def setting(self, name: str) -> Any:
         """Returns one of the topic's settings, as `describe` has it."""

@@ -113,12 +113,39 @@ def _unsettled(row: Row) -> int:
     if "lag" not in row:
         return behind
     lag: int = row["lag"]
+    if "shared" in row:
+        return lag + int(row["shared"]["open"])
     if not row["connection"]:
         return lag + int(row["delivered"])
     # Some of what lies between the committed offset and the next one are holes, too.
     if row["passed"]:
         return lag + int(row["in_flight"])
     return behind - int(row["ahead"]) + lag
+
+
+def _in_flight(row: Row) -> int:
+    """Returns how many messages of a named subscription were sent and are not settled."""
+    if "shared" in row:
+        return int(row["shared"]["with_workers"])
+    return int(row["in_flight"])
+
+
+def _reader_present(row: Row) -> int:
+    if "shared" in row:
+        return int(row["shared"]["workers"] > 0)
+    return int(bool(row["connection"]))
+
+
+def _of_shared(name: str) -> Callable[[Row], float | None]:
+    """Returns what reads that number of a shared name."""
+    return lambda row: int(row["shared"][name])
+
+
+def _oldest_seconds(row: Row) -> float:
+    oldest_us = row["shared"]["oldest_us"]
+    if oldest_us is None:
+        return 0
+    return float(max(0, row["now_us"] - oldest_us) / SECOND_US)
 
 
 def _conservation_error(row: Row) -> int:
@@ -234,13 +261,39 @@ SESSIONS = (
     Family(
         "zaichik_session_in_flight_messages",
         "Of these, messages that were sent.",
-        "in_flight",
+        _in_flight,
         labels=OF_SESSION,
     ),
     Family(
         "zaichik_session_reader_present",
         "1 if it has a reader, 0 if that is away.",
-        lambda row: int(bool(row["connection"])),
+        _reader_present,
+        labels=OF_SESSION,
+    ),
+)
+SHARED = (
+    Family(
+        "zaichik_shared_name_workers",
+        "Workers of the shared name.",
+        _of_shared("workers"),
+        labels=OF_SESSION,
+    ),
+    Family(
+        "zaichik_shared_name_open_messages",
+        "Messages that were handed out, or wait to come again, and are not settled.",
+        _of_shared("open"),
+        labels=OF_SESSION,
+    ),
+    Family(
+        "zaichik_shared_name_dead_messages",
+        "Messages that failed too often, or were rejected: somebody has to look at them.",
+        _of_shared("dead"),
+        labels=OF_SESSION,
+    ),
+    Family(
+        "zaichik_shared_name_oldest_seconds",
+        "How long a worker has had the message that one has had for longest; 0 if none has any.",
+        _oldest_seconds,
         labels=OF_SESSION,
     ),
 )
@@ -272,6 +325,7 @@ ALL = (
     *TOTALS,
     *TOPICS,
     *SESSIONS,
+    *SHARED,
     *UNLISTED,
     POLLS,
     STREAMS,
@@ -500,6 +554,9 @@ class Metrics(Collector):
             yield family.of((key, rows[key]) for key in listed)
         for family in SESSIONS:
             yield family.of((key, sessions[key]) for key in named)
+        shared = [key for key in named if "shared" in sessions[key]]
+        for family in SHARED:
+            yield family.of((key, {**sessions[key], "now_us": now_us}) for key in shared)
         known = len(sessions) if self.prefix else reading.broker["sessions"]
         unlisted = {"topics": len(topics) - len(listed), "sessions": known - len(named)}
         for family in UNLISTED:

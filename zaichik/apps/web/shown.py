@@ -12,6 +12,7 @@ from zaichik.apps.views import sentence
 from zaichik.apps.views.memory import Memory, Rates
 from zaichik.apps.views.picture import Picture, picture
 from zaichik.apps.views.printable import printable
+from zaichik.apps.views.shared_names import SharedName, shared_names
 from zaichik.apps.views.topic_state import TopicState
 from zaichik.apps.web.events import JSON, lean
 
@@ -33,6 +34,7 @@ OF_READER = (
         "skipped",
         "lag",
         "passed",
+        "shared",
     ),
     *("credit", "in_flight", "waiting_for", "waiting_for_code"),
 )
@@ -92,11 +94,28 @@ def _reading(state: TopicState, drawn: Picture) -> JSON:
         "ages": ages,
         "topic": {**state.topic, "label": label},
         "table": table,
+        "shared": [_shared(name) for name in shared_names(state)],
         "readers": rows,
         "windows": windows,
         "messages": messages,
         "drops": drops,
         "missing": list(state.missing),
+    }
+
+
+def _shared(name: SharedName) -> JSON:
+    """Returns a shared name in words and numbers."""
+    workers = [
+        {"label": it.label, "words": it.words, "waiting_for": it.waiting_for} for it in name.busiest
+    ]
+    return {
+        "label": name.label,
+        "held": name.held_words,
+        "waiting": name.waiting_words,
+        "dead": name.dead,
+        "to_hand_out": name.to_hand_out,
+        "waiting_for": name.waiting_for,
+        "workers": workers,
     }
 
 

@@ -89,8 +89,10 @@ def counters(topic: TopicController, last: Position | None, now_us: int) -> tupl
     retained = topic.retained
     # Without a position, nothing is needed but what comes next.
     needed = topic.end
+    lag = 0
     if last is not None:
         needed = last.needed
+        lag = last.unsettled(retained)
     size, _ = retained.held()
     own = retained.own_fields()
     return (
@@ -111,7 +113,7 @@ def counters(topic: TopicController, last: Position | None, now_us: int) -> tupl
         topic.epoch,
         retained.superseded,
         retained.resident - retained.damaged,
-        topic.end - needed - retained.holes_between(needed, topic.end),
+        lag,
         own.get("keys"),
         own.get("tombstones"),
     )

@@ -13,6 +13,7 @@ const MEANING = {
   gone: "gone, before anybody looked",
   committed: "committed: done",
   in_flight: "in flight: sent, not committed yet",
+  shared: "handed out to workers: some are open",
   redelivered: "redelivered: sent again",
   lag: "lag: not sent yet",
   lost: "lost: gone before they were sent",

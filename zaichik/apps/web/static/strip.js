@@ -15,7 +15,7 @@ const NO_TIME_S = 0.1; // is not worth a word
 const TRENDS = { "↗": "growing ↗", "→": "steady →", "↘": "shrinking ↘" };
 const STATES = { "waits for commit": "must commit first", lost: "lost some, not told yet" };
 export const RING_KINDS = ["resident", "sparse", "holes", "expiring", "expired", "evicted", "either", "gone"]; // the rest is of lanes
-const COUNTED = ["in_flight", "redelivered", "lost"]; // have their number in the drawing
+const COUNTED = ["in_flight", "shared", "redelivered", "lost"]; // have their number in the drawing
 export const PATTERNS = { holes: "holes", expired: "clock", evicted: "cross", either: "cross", gone: "dots" };
 export const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -161,6 +161,7 @@ export function shape(kind, from, to, middle) {
   const wide = Math.max(to - from, 3);
   switch (kind) {
     case "cursor": return `M${from} ${middle - 11}v22`;
+    case "shared": return box(from, middle - 4, wide, 8);
     case "in_flight": return box(from, middle - 8, wide, 16);
     case "redelivered": return box(from, middle - 8, wide, 16) + box(from + 2, middle - 5, Math.max(wide - 4, 1), 10);
     case "lost": return `${box(from, middle - 5, wide, 10)}M${from} ${middle - 10}l-7 10l7 10`;

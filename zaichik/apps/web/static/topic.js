@@ -10,6 +10,7 @@ import { legend } from "./legend.js";
 import { Messages } from "./messages.js";
 import { Rates } from "./rates.js";
 import { Sums } from "./sums.js";
+import { Work } from "./work.js";
 
 const ZOOMS = ["auto", "ring", "lag", "live"];
 const NAMES = { auto: "auto", ring: "all that is stored", lag: "from the slowest reader", live: "the newest" };
@@ -37,6 +38,7 @@ export class Topic {
     this.rates = new Rates();
     this.sums = new Sums();
     this.keys = new Keys();
+    this.work = new Work();
     this.asking = asking(name);
     this.messages = new Messages((message) => this.asking.about(message));
     this.settings = h("dl", { class: "settings" });
@@ -48,7 +50,7 @@ export class Topic {
     this.main = h("section", { class: "topic waiting" },
       h("div", { class: "bar" }, h("h1", {}, this.title), this.zoomed),
       h("dl", { class: "answers" }, ...Object.values(this.answers).map((it) => it.element)),
-      this.picture, this.hidden, legend(), this.details, this.missing,
+      this.picture, this.hidden, this.work.element, legend(), this.details, this.missing,
       h("div", { class: "cards" },
         h("div", {}, card("What became of a message?", this.asking.element), this.keys.element, this.form),
         h("div", {}, card("Last messages", this.messages.element)),
@@ -98,6 +100,7 @@ export class Topic {
     this.rates.show(rates, history);
     this.sums.show(topic);
     this.keys.show(reading);
+    this.work.show(reading.shared ?? []);
     this.messages.show(Object.values(reading.messages ?? {}));
     if (this.details.open) this.showReaders(picture, reading.readers ?? {});
     pairs(this.settings, inPlainWords(topic));
@@ -127,7 +130,7 @@ export class Topic {
 
   showReaders({ lanes }, readers) {
     fill(this.readers.tBodies[0], Object.entries(readers).map(([name, it]) => row([lanes[name]?.label ?? it.client ?? name, count(it.lag ?? it.ahead), count(it.committed),
-      count(it.in_flight), count(it.credit), count(it.skipped), count(it.passed), it.waiting_for])));
+      count(it.shared?.open ?? it.in_flight), count(it.credit), count(it.skipped), count(it.passed), it.waiting_for])));
   }
 
   /** For those who cannot see the lanes. */
