@@ -83,7 +83,8 @@ def _lane(row: JSON, named: str, state: TopicState, memory: Memory) -> Lane:
 def _lane_of_name(
     name: SharedName, how: str, row: JSON, seconds: float | None, trend: Trend
 ) -> Lane:
-    said = f"{name.label}: {', '.join(name.words)}; it waits for {name.waiting_for}"
+    words = [name.held_words, *name.words[1:]]
+    said = f"{name.label}: {'; '.join(words)}; it waits for {name.waiting_for}"
     return Lane(
         row["name"],
         name.label,

@@ -78,15 +78,19 @@ class SharedName:
     @property
     def words(self) -> list[str]:
         """What became of its messages, in pieces."""
-        dead = f"{self.dead:,} dead"
-        return [self.held_words, self.waiting_words, dead, f"{self.to_hand_out:,} to hand out"]
+        return [
+            f"{self.with_workers:,} with {counted(self.workers, 'worker')}",
+            self.waiting_words,
+            f"{self.dead:,} dead",
+            f"{self.to_hand_out:,} to hand out",
+        ]
 
     @property
     def held_words(self) -> str:
         """What its workers have, and for how long."""
-        words = f"{self.with_workers:,} with {counted(self.workers, 'worker')}"
+        words = self.words[0]
         if self.oldest_s is not None:
-            words += f" (oldest {age(self.oldest_s)})"
+            words += f", the oldest for {age(self.oldest_s)}"
         return words
 
     @property

@@ -224,7 +224,7 @@ class _Screen:
         for name in shared_names(self.state):
             label = (f" {name.label}", "bold")
             rows.append(line(label, f"  {' · '.join(name.words)}"))
-            rows.append(line((f"   waits for {name.waiting_for}", "dim")))
+            rows.append(line((f" waits for {name.waiting_for}", "dim")))
             busy = [worker for worker in name.busiest[:WORKERS] if worker.has]
             rows += [line(f"   {worker.label}: {worker.words}") for worker in busy]
         return rows
