@@ -2384,6 +2384,20 @@ async def test_a_reason_is_not_longer_than_a_text_can_be(jobs, work):
     await worker.client.refused_for_good(MALFORMED, frame(SETTLE, 99, body))
 
 
+async def test_a_request_names_no_more_than_a_batch_may_have(jobs, work):
+    client = await jobs(1)
+    most = client.welcome.max_batch
+    worker = await work()
+    first = await worker.next()
+    many = [*range(1, most + 1), first.ticket]
+    await worker.refused(INVALID_FIELD, "tickets", DONE, *many)
+    assert len(await worker.settle(DONE, *many[1:])) == most - 1
+    body = dead("t", "n", offsets=range(most + 1))
+    await client.refused(INVALID_FIELD, DEAD, body, flags=SELECTED, field="offsets")
+    body = shared("t", "n", tickets=range(most + 1))
+    await client.refused(INVALID_FIELD, SUBSCRIBE, body, flags=SHARED, field="tickets")
+
+
 async def test_a_delay_that_does_not_matter_is_not_looked_at(jobs, work):
     await jobs(1)
     worker = await work()

@@ -100,6 +100,7 @@ def check_subscribe(request: Subscribe, last: int, count: int, limits: BrokerSet
         check_name(request.name, "name")
     if request.shared:
         _check_shared(request)
+        check_list(request.tickets, "tickets", limits)
     elif request.by_key:
         problem = "by_key is for shared names: share the name as well"
         raise Refused(ErrorCode.INVALID_FIELD, problem, "by_key")
@@ -134,6 +135,17 @@ def _check_shared(request: Subscribe) -> None:
     if request.topic == TOPICS:
         problem = "a table of topics is no work: its names cannot be shared"
         raise Refused(ErrorCode.INVALID_FIELD, problem, "topic")
+
+
+def check_list(numbers: tuple[int, ...], field: str, limits: BrokerSettings) -> None:
+    """Refuse a list of more numbers than a turn can go through (LAG-5).
+
+    Raises:
+        Refused: `INVALID_FIELD`.
+    """
+    most = limits.max_batch
+    if len(numbers) > most:
+        raise out_of_range(f"length of {field}", len(numbers), f"at most {most}", field)
 
 
 def check_memory(request: Subscribe, memory: Quota, client: str) -> None:

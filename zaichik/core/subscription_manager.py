@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zaichik.core.checks import check_memory, check_publish, check_subscribe
+from zaichik.core.checks import check_list, check_memory, check_publish, check_subscribe
 from zaichik.core.opening import Side, new_subscriber
 from zaichik.core.operating import operate
 from zaichik.core.pending import Pending
@@ -226,6 +226,7 @@ class SubscriptionManager:
                 return Committed(request.id, committed)
             case Settle():
                 reader = self._reader(request.subscription)
+                check_list(request.tickets, "tickets", self._broker.settings)
                 late = reader.settle(request, now_us)
                 return Settled(request.id, tuple(late))
             case Ping():

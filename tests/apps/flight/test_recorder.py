@@ -19,12 +19,14 @@ from zaichik.base.clock import ManualClock
 from zaichik.core.settings import BrokerSettings
 from zaichik.server.access.access_gate import in_memory
 from zaichik_protocol import (
+    FOREVER,
     TABLES,
     AdvanceClock,
     ClockAdvanced,
     Close,
     Commit,
     CreateTopic,
+    Dead,
     Delete,
     Describe,
     Disconnect,
@@ -36,12 +38,14 @@ from zaichik_protocol import (
     Hello,
     Lagged,
     Messages,
+    Outcome,
     Overflow,
     Ping,
     Pong,
     Publish,
     Published,
     Setting,
+    Settle,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -319,6 +323,28 @@ def test_what_a_user_is_told_of_topics_is_replayed(flight, replay):
     assert [messages.batch.keys() for messages in before] == [[b"u"]]
     assert ended.code == EndCode.DELETED
     assert [messages.batch.keys() for messages in after] == [[b"hidden"]]
+
+
+def test_what_is_handed_out_and_lost_is_replayed(flight, replay):
+    """SHR: tickets, time-outs, and how long a lost connection may stay away, without its clock."""
+    broker = flight.broker
+    maker, first, second = Conversation(broker), Conversation(broker), Conversation(broker)
+    maker.ask(CreateTopic(2, "t", ((Setting.RETENTION_TTL_MS, FOREVER),)))
+    maker.ask(Publish(3, "t", batch(b"0", b"1", b"2", b"3")))
+    how = {"shared": True, "timeout_ms": 2000, "max_deliveries": 1, "credit": 2}
+    _, held = first.ask(Subscribe(2, "t", "n", owned=True, owner=7, **how))
+    _, other = second.ask(Subscribe(2, "t", "n", **how))
+    second.ask(Settle(3, 2, Outcome.REJECT, tickets=(other.ticket,)))
+    broker.disconnect(first.manager, "GONE")
+    for _ in range(4):
+        flight.clock.advance(1)
+        broker.sweep()
+        second.heard()
+    (page,) = maker.ask(Dead(4, "t", "n"))
+    again = replay(flight.landed())
+    assert [step for step in again.steps if step.difference or step.error] == []
+    assert len(json.loads(page.json)["dead"]) == 2
+    assert held.ticket < other.ticket
 
 
 def test_a_clock_that_clients_move_is_not_moved_by_logins_that_are_rechecked(flight, replay):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from zaichik.core.checks import MAX_NAME
+from zaichik.core.checks import MAX_NAME, check_list
 from zaichik.core.position import key_of
 from zaichik.core.rights import ANYBODY, BROKER, User, may_subscribe
 from zaichik.core.settings import out_of_range
@@ -32,6 +32,7 @@ def about_the_dead(broker: "Broker", request: Dead, user: User) -> DeadPage:
     """
     if request.count == 0:
         raise out_of_range("count", 0, "at least 1")
+    check_list(request.offsets, "offsets", broker.settings)
     position = _position(broker, request, user)
     match request.action:
         case DeadAction.LIST:
