@@ -126,7 +126,9 @@ class Poller:
         """Returns all of these pages."""
         return [page async for page in self.each_page(kind, word, prefix)]
 
-    async def counters(self, now_us: int) -> AsyncIterator[tuple[int, list[JSON]]]:
+    async def counters(
+        self, now_us: int, prefix: str = ""
+    ) -> AsyncIterator[tuple[int, list[JSON]]]:
         """Yields the counters of every topic, sorted by name: a page's rows, and the broker's time.
 
         `refused` and `needed_us` are None where an old broker does not tell. With many topics this
@@ -134,8 +136,9 @@ class Poller:
 
         Args:
             now_us: the broker's time, for pages of an old broker, which do not tell it.
+            prefix: of the topics' names.
         """
-        async for page in self.each_page(COUNTERS, "rows"):
+        async for page in self.each_page(COUNTERS, "rows", prefix):
             yield (
                 page["now_us"],
                 [dict(zip(page["columns"], row, strict=False)) for row in page["rows"]],
@@ -143,7 +146,7 @@ class Poller:
         if COUNTERS in self.unknown:
             # Without a disk, nothing can be damaged.
             untold = {"refused": None, "needed_us": None, "damaged": 0}
-            async for page in self.each_page(Kind.TOPICS, "topics"):
+            async for page in self.each_page(Kind.TOPICS, "topics", prefix):
                 topics = page["topics"]
                 yield (
                     now_us,
