@@ -261,6 +261,14 @@ def test_no_message_of_a_small_table_is_without_a_mark():
     assert rows.marks(len(live)) == [(offset, offset) for offset in live]
 
 
+def test_rows_that_are_dead_take_no_marks_from_others():
+    rows = KeepLast()
+    for number, key in enumerate([*range(10), 1, 3, 5]):
+        rows.append(rows.judge(batch((b"%d" % key, b"x"))), number)
+    live = [0, 2, 4, 6, 7, 8, 9, 10, 11, 12]
+    assert [offset for offset, _ in rows.marks(len(live))] == live
+
+
 def test_what_can_be_read_of_a_range_is_counted():
     rows = kept([(b"a", b"1"), (b"b", b"1")], [(b"a", b"2")], [(b"c", b"3")])
     ranges = ((0, 4), (0, 1), (1, 3), (4, 4), (2, 9))
