@@ -1,5 +1,7 @@
 """Sizes as people read them: 512 B, 1.5 KiB, 64 MiB."""
 
+# Not compiled: people read more slowly.
+
 
 def show_size(count: int) -> str:
     """Formats bytes in the largest unit that gives at least 1, with at most four digits."""
