@@ -171,3 +171,56 @@ def test_what_was_wrong_with_the_machines_clock_is_shown(capsys):
     shown = capsys.readouterr().out
     assert "set forward by 2.0 days, noticed 1970-01-01" in shown
     assert "at the start 2.0 hours ahead of the machine's" in shown
+
+
+def test_a_shared_name_adds_up_and_its_workers_say_what_they_have(capsys):
+    """SHR-7. Whatever is none is left out."""
+    shared = {
+        "workers": 1,
+        "with_workers": 2,
+        "ready": 1,
+        "delayed": 1,
+        "blocked": 0,
+        "absent": 0,
+        "open": 4,
+        "dead": 3,
+        "done": 10,
+        "forgotten": 0,
+        "oldest_us": 1_000_000,
+        "due_us": 2_000_000,
+    }
+    name = {
+        "name": "t#away.thumbs.1",
+        "session": "thumbs",
+        "connection": 0,
+        "start": 5,
+        "committed": 7,
+        "cursor": 22,
+        "skipped": 0,
+        "passed": 0,
+        "lag": 9,
+        "waiting_for": "its workers: none of them takes more now",
+        "shared": shared,
+        "left_over": {},
+    }
+    worker = {
+        "session": "thumbs",
+        "connection": 7,
+        "id": 1,
+        "client": "resize",
+        "credit": 2,
+        "delivered": 40,
+        "waiting_for": "its program: it has 2, and 1 late",
+        "worker": {"has": 1, "overdue": 1, "since_us": 1_000_000, "timeout_us": 60_000_000},
+        "left_over": {},
+    }
+    for state in (name, worker):
+        describe._show_reader(screen.on(sys.stdout), state)
+    lines = capsys.readouterr().out.splitlines()
+    told = {line.partition("  ")[0]: " ".join(line.split()) for line in lines}
+    assert "shared name thumbs: 1 worker, 3 dead" in told
+    assert told["since 5"] == "since 5 17 = done 10 + dead 3 + open 4 + skipped 0"
+    assert told["open"] == "open with workers 2, ready 1, delayed 1"
+    assert told["to hand out"] == "to hand out 9"
+    assert "worker 7.1 of thumbs: resize" in told
+    assert told["has"].startswith("has 1 of 2 messages, and 1 overdue, since 1970-01-01")

@@ -12,7 +12,6 @@ from zaichik.cli.quantities import (
     natural,
     positive,
     show_duration,
-    show_size,
     show_time,
     size,
 )
@@ -97,21 +96,6 @@ def test_a_duration_shown_reads_as_itself(ms):
 )
 def test_a_duration_is_shown_in_its_largest_whole_unit(ms, text):
     assert show_duration(ms) == text
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 B"),
-        (812, "812 B"),
-        (1179648, "1.125 MiB"),
-        (64 * 1024**2, "64 MiB"),
-        (2**41, "2 TiB"),
-        (1500, "1.465 KiB"),
-    ],
-)
-def test_a_size_is_shown_in_the_largest_unit_there_is_one_of(count, text):
-    assert show_size(count) == text
 
 
 @pytest.mark.parametrize("us", [-(2**63), 2**62])

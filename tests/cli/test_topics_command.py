@@ -23,15 +23,18 @@ def test_a_line_for_every_topic(zaichik, topic):
     assert lines[1].split()[:10] == f"{topic}.b 1 1 1 0 0 0 0 forever off".split()
 
 
-def test_a_table_is_told_with_what_was_superseded(zaichik, topic):
-    """TAB-7: the column is there if one of the topics is a table."""
+def test_a_table_is_told_with_its_keys_and_what_was_superseded(zaichik, topic):
+    """TAB-7: the columns are there if one of the topics is a table."""
     zaichik("create", f"{topic}.a", "--table")
     zaichik("publish", f"{topic}.a", "x", "y", "z", "--key", "k")
+    zaichik("publish", f"{topic}.a", "--key", "gone", "--tombstone")
     zaichik("publish", f"{topic}.b", "x")
     header, *lines = zaichik("topics", f"{topic}.").out.splitlines()
-    assert " ".join(header.split()) == TITLES.replace("evicted", "evicted superseded")
-    assert lines[0].split()[:10] == f"{topic}.a 1 3 3 0 0 0 2 0 forever".split()
-    assert lines[1].split()[:9] == f"{topic}.b 1 1 1 0 0 0 0 0".split()
+    assert " ".join(header.split()) == TITLES.replace(
+        "evicted", "evicted superseded keys tombstones"
+    )
+    assert lines[0].split()[:12] == f"{topic}.a 2 4 4 0 0 0 2 1 1 0 forever".split()
+    assert lines[1].split()[:11] == f"{topic}.b 1 1 1 0 0 0 0 - - 0".split()
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,21 @@ class TestInAPipe:
         (row,) = [line.split() for line in result.out.splitlines() if line.startswith(f" {topic} ")]
         assert (row[1], row[2], row[-1]) == ("0/s", "1", "0")
 
+    def test_a_pattern_lists_the_topics_that_match_it(self, zaichik, topic):
+        """PAT-2."""
+        for name in (f"{topic}.a", f"{topic}.b.c", f"{topic}x", f"{topic}.*"):
+            zaichik("publish", name, "x")
+        result = zaichik("watch", f"{topic}.*")
+        title, _, *rows = result.out.splitlines()
+        assert f"2 topics like {topic}.*" in title
+        assert sorted(row.split()[0] for row in rows) == [f"{topic}.*", f"{topic}.a"]
+        assert zaichik("watch", f"{topic}.*", "--exact").out.startswith(f" {topic}.*  retention")
+
+    def test_a_pattern_that_can_match_nothing_is_refused(self, zaichik):
+        result = zaichik("watch", "$jour*")
+        assert (result.code, result.out) == (2, "")
+        assert "can match nothing" in result.err
+
     def test_ascii(self, zaichik, topic):
         zaichik("publish", topic, "x")
         assert zaichik("watch", topic, "--ascii").out.isascii()

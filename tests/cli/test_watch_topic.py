@@ -77,6 +77,21 @@ async def test_the_table_has_the_numbers_and_says_how_fresh_they_are():
     assert row.split() == ["billing", "0", "2", "2", "3", "0", "waits", "for", "commit"]
 
 
+async def test_the_numbers_of_a_tables_readers_are_without_its_holes():
+    history = History(table=1)
+    history.subscribe("late", credit=2)
+    for key in (b"a", b"b", b"b", b"c", b"b"):
+        history.publish(key=key)
+    history.read("late")
+    history.commit("late", 1)
+    topic = await looking_at(history)
+    topic.obey("t")
+    _, heads, row = shown(topic)[:3]
+    names = "reader committed cursor in flight lag skipped passed state"
+    assert " ".join(heads.split()) == names
+    assert " ".join(row.split()) == "late 1 5 2 0 0 2 waits for commit"
+
+
 async def test_the_zoom_is_told_unless_it_is_the_usual_one():
     history = History()
     history.subscribe("billing")

@@ -98,11 +98,3 @@ def show_time(us: float, digits: str = "milliseconds", *, with_offset: bool = Tr
         return f"{int(us)} µs"
     moment = moment.astimezone()
     return (moment if with_offset else moment.replace(tzinfo=None)).isoformat(" ", digits)
-
-
-def show_size(count: int) -> str:
-    """Formats bytes in the largest unit that gives at least 1, with at most four digits."""
-    for power, letter in ((4, "T"), (3, "G"), (2, "M"), (1, "K")):
-        if count >= 1024**power:
-            return f"{count / 1024**power:.4g} {letter}iB"
-    return f"{count} B"

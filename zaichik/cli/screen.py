@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zaichik.base.escapes import LogFormatter, harmless, json_line
+from zaichik.base.sizes import show_size
 from zaichik.cli import quantities
 from zaichik.cli.log_events import JsonFormatter
 from zaichik.cli.streams import STDOUT
@@ -187,7 +188,7 @@ def number(value: Any) -> str:
 def setting(name: str, value: Any) -> str:
     """Returns the value of a limit or setting, formatted in its unit."""
     if name in SIZES:
-        return quantities.show_size(value) + ("/s" if name == "frame_rate" else "")
+        return show_size(value) + ("/s" if name == "frame_rate" else "")
     if name.endswith("_ms"):
         return quantities.show_duration(value)
     if name in {"durable", "table"}:

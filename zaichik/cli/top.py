@@ -11,8 +11,9 @@ from zaichik.apps.views.styled_lines import Line, line
 from zaichik.apps.views.topics import Row, Topics
 from zaichik.apps.watch.polling import Poller
 from zaichik.base.counted import counted
+from zaichik.base.sizes import show_size
 from zaichik.cli import narrow_table
-from zaichik.cli.quantities import show_size
+from zaichik.client.patterns.pattern import ONE, Pattern
 
 JSON = dict[str, Any]
 
@@ -36,7 +37,10 @@ SHOWN_CELLS = 200
 
 
 class Table:
-    """All topics.
+    """All topics, or those that match a pattern.
+
+    Args:
+        pattern: the pattern; None for all topics.
 
     Attributes:
         keys: what the keys do, for the last line.
@@ -45,7 +49,12 @@ class Table:
 
     keys = "q quit  ↑↓ Enter open  s sort  / filter"
 
-    def __init__(self) -> None:
+    def __init__(self, pattern: Pattern | None = None) -> None:
+        self._pattern = pattern
+        # What stands before the first star, all that match begin with.
+        self._prefix = ""
+        if pattern is not None:
+            self._prefix, _, _ = pattern.text.partition(ONE)
         self.opened: str | None = None
         self.filter = ""
         self._order = ORDERS[0]
@@ -67,10 +76,11 @@ class Table:
         self._broker = await poller.ask(poller.client.describe)
         seen: set[str] = set()
         shown_at = anyio.current_time()
-        async for now_us, rows in poller.counters(self._broker["now_us"]):
-            seen |= {row["name"] for row in rows}
+        async for now_us, rows in poller.counters(self._broker["now_us"], self._prefix):
             for row in rows:
-                self._topics.seen(row, now_us)
+                if self._pattern is None or self._pattern.matches(row["name"]):
+                    seen.add(row["name"])
+                    self._topics.seen(row, now_us)
             # Of many topics, the first are shown while others are counted.
             if anyio.current_time() - shown_at > SECONDS:
                 shown_at = anyio.current_time()
@@ -132,7 +142,9 @@ class Table:
     def _title(self, found: int) -> str:
         broker, known = self._broker or {}, len(self._topics.rows)
         count = counted(known, "topic")
-        if broker.get("topics", 0) > known:  # by a sweep that is not over
+        if self._pattern is not None:
+            count += f" like {printable(self._pattern.text, NAME_CELLS)}"
+        elif broker.get("topics", 0) > known:  # by a sweep that is not over
             count = f"{known:,} of {counted(broker['topics'], 'topic')} counted"
         if self.filter:
             count = f"{found:,} of {count}"

@@ -19,7 +19,8 @@ from zaichik.apps.watch.polling import Poller, TopicPoll
 
 HZ = 10
 ZOOMS = ("auto", "ring", "lag", "live")
-COLUMNS = ("committed", "cursor", "in_flight", "ahead", "skipped")
+COLUMNS: tuple[str, ...] = ("committed", "cursor", "in_flight", "ahead", "skipped")
+OF_TABLE = ("committed", "cursor", "in_flight", "lag", "skipped", "passed")
 LABEL_CELLS, NAME_CELLS = 16, 30
 
 
@@ -81,7 +82,10 @@ class Topic:
     def command(self) -> str:
         """The command that prints what is seen; of a chosen reader, what it is to get next."""
         row = next((row for row in self._readers() if row["name"] == self._chosen), None)
-        words = ["describe"] if row is None else ["subscribe", "--from", str(row["cursor"])]
+        words = ["describe"]
+        # What a shared name hands out next is for its workers.
+        if row is not None and "shared" not in row:
+            words = ["subscribe", "--from", str(row["cursor"])]
         return shlex.join(["zaichik", *words, *["--"] * self.name.startswith("-"), self.name])
 
     def obey(self, key: str) -> None:
@@ -144,8 +148,11 @@ class Topic:
     def _table(self, state: TopicState, memory: Memory, status: str) -> list[Line]:
         """Returns the numbers that the picture shows, a line for each reader."""
         rows = self._readers()
-        texts = [[name.replace("_", " ") for name in COLUMNS]]
-        texts += [[f"{row[name]:,}" for name in COLUMNS] for row in rows]
+        columns = COLUMNS
+        if state.is_table:
+            columns = OF_TABLE
+        texts = [[name.replace("_", " ") for name in columns]]
+        texts += [[f"{row[name]:,}" for name in columns] for row in rows]
         wide = [max(map(len, column)) for column in zip(*texts, strict=True)]
         ends = [
             ("reader", "state"),

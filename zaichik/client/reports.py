@@ -86,6 +86,10 @@ def _is_pairs(value: object) -> bool:
     )
 
 
+def _is_counts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_number, value))
+
+
 def _is_object(value: object) -> bool:
     return isinstance(value, dict)
 
@@ -114,6 +118,7 @@ _WORDS: dict[Check, str] = {
     _is_figures: "an object with numbers",
     _is_numbers: "an object with numbers from 0 to 2^64 - 1",
     _is_pairs: "a list of pairs of numbers",
+    _is_counts: "a list of numbers from 0 to 2^64 - 1",
     _is_object: "an object",
     _is_list: "a list",
     _is_base64: "base64",
@@ -159,6 +164,7 @@ _TOPIC: Mapping[str, Check] = {
     "subscriptions": _is_number,
     "needed": _is_number,
     "needed_us": _is_time_or_null,
+    "lag": _is_number,
     "slowest": _is_text,
     "refused": _is_number,
     "published": _is_number,
@@ -174,8 +180,9 @@ _TOPIC: Mapping[str, Check] = {
     "log_bytes": _is_number,
     "waiting_bytes": _is_number,
     "damage": _is_text,
-    "keys": _is_number,
-    "tombstones": _is_number,
+    # Of a table; a row of counters has them in any case.
+    "keys": _is_number_or_null,
+    "tombstones": _is_number_or_null,
     "tombstone_bytes": _is_number,
     "deleted_below": _is_number,
     "left_over": _is_figures,
@@ -205,6 +212,7 @@ _SUBSCRIPTION: Mapping[str, Check] = {
     "skipped": _is_number,
     "passed": _is_number,
     "ahead": _is_number,
+    "lag": _is_number,
     "left_over": _is_figures,
 }
 
@@ -258,6 +266,8 @@ _COLUMNS: Mapping[Kind, tuple[str, tuple[Check, ...]]] = {
     Kind.WINDOWS: ("windows", (_is_base64, _is_time)),
     Kind.MARKS: ("marks", (_is_number, _is_time)),
 }
+# What the page with marks of a table has besides.
+_MARKS: Mapping[str, Check] = {"readable": _is_counts}
 
 
 def page_of(data: bytes, kind: Kind) -> Report:
@@ -279,6 +289,8 @@ def page_of(data: bytes, kind: Kind) -> Report:
                 raise _wrong(place, "an object")
             _check(row, fields, f"{place}.")
     else:
+        if kind == Kind.MARKS:
+            _check(page, _MARKS, "")
         name, checks = _COLUMNS[kind]
         for place, row in _listed(page, name):
             if not isinstance(row, list) or len(row) != len(checks):

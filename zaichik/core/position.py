@@ -21,6 +21,7 @@ from zaichik.core.sharing.quota import Quota
 from zaichik_protocol import ErrorCode, Refused
 
 if TYPE_CHECKING:
+    from zaichik.core.retained import Retained
     from zaichik.core.topic_controller import TopicController
 
 _OF_USER = "\n"  # a separator that no name contains
@@ -58,6 +59,11 @@ class Position(ABC):
     @abstractmethod
     def needed(self) -> int:
         """The oldest offset that may still have to be delivered."""
+
+    def unsettled(self, retained: "Retained") -> int:
+        """Returns how many messages are still to be delivered or settled. Holes are none."""
+        end = retained.end
+        return end - self.needed - retained.holes_between(self.needed, end)
 
     @property
     @abstractmethod

@@ -306,6 +306,10 @@ class Retained(ABC):
             most: how many, at most; if it is more than 1, the oldest and the newest are among them.
         """
 
+    def holes_between(self, begin: int, end: int) -> int:
+        """Returns how many of these offsets are holes (TAB-2), as far as they are not gone."""
+        return 0
+
     @abstractmethod
     def successor(self, offset: int) -> int:
         """Returns the offset of the message that has superseded that one; -1 if it is unknown."""

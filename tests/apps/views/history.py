@@ -11,6 +11,7 @@ from zaichik.apps.views.memory import Memory
 from zaichik.apps.views.topic_state import TopicState
 from zaichik_protocol import (
     FOREVER,
+    TABLES,
     Commit,
     CreateTopic,
     Describe,
@@ -34,7 +35,8 @@ class History:
 
     def __init__(self, **settings):
         self.broker = broker_with()
-        self.publisher = Conversation(self.broker)
+        self.publisher = Conversation(self.broker, greeted=False)
+        self.publisher.ask(Hello(1, features=TABLES))
         self.readers = {}
         self.memory = Memory()
         pairs = tuple((Setting[name.upper()], value) for name, value in settings.items())
@@ -47,12 +49,13 @@ class History:
     def wait(self, us):
         self.broker.advance(self.now_us + us)
 
-    def publish(self, count=1, key=b""):
-        return self.publisher.ask(Publish(2, TOPIC, batch(*[(key, b"x")] * count)))
+    def publish(self, count=1, key=b"", payload=b"x"):
+        messages = batch(*[(key, payload)] * count)
+        return self.publisher.ask(Publish(2, TOPIC, messages, tombstones=not payload))
 
     def subscribe(self, label, session="", credit=100, until=FOREVER):
         reader = self.readers[label] = Conversation(self.broker, greeted=False)
-        reader.ask(Hello(1, client=label))
+        reader.ask(Hello(1, client=label, features=TABLES))
         reader.tell(Subscribe(2, TOPIC, session, Start.EARLIEST, credit=credit, until=until))
 
     def read(self, label):
@@ -71,13 +74,15 @@ class History:
     def reading(self, **more):
         """The state now, which the memory has seen."""
         page = self.ask(Kind.TOPICS)
+        marks = self.ask(Kind.MARKS)
         state = TopicState.of(
             {
                 "now_us": page["now_us"],
                 "boot": page["boot"],
                 "topic": page["topics"][0],
                 "readers": self.ask(Kind.FURTHEST)["subscriptions"],
-                "marks": self.ask(Kind.MARKS)["marks"],
+                "marks": marks["marks"],
+                "readable": marks.get("readable", ()),
             }
         )
         state = replace(state, **more)

@@ -89,6 +89,17 @@ def test_runs_of_one_fate_are_one_run():
     assert [*memory.fates] == [Fate("evicted", 0, 20, 0, 20)]
 
 
+def test_a_tables_head_moves_by_time_alone():
+    """What it evicts are tombstones, from anywhere."""
+    memory = Memory()
+    settings = {**made(0, 1, []).topic["settings"], "table": 1}
+    for head, expired, evicted in ((0, 0, 0), (10, 2, 3)):
+        counts = {"expired": expired, "evicted": evicted, "settings": settings}
+        memory.seen(made(head, 100, [], **counts))
+    (fate,) = memory.fates
+    assert (fate.kind, fate.first, fate.end) == ("expired", 0, 10)
+
+
 def test_it_stays_small_however_long_it_looks():
     memory, state = Memory(), made(0, 1, [])
     for number in range(1, 1000):

@@ -11,7 +11,8 @@ from zaichik.apps.views.memory import Memory
 from zaichik.apps.views.picture import MOST_LANES, MOST_MARKS, picture
 from zaichik.apps.views.topic_state import TopicState
 
-GONE, HELD = {"gone", "expired", "evicted", "either"}, {"expiring", "resident"}
+GONE = {"gone", "expired", "evicted", "either"}
+HELD = {"expiring", "resident", "sparse", "holes"}
 ZONES = {"committed", "in_flight", "redelivered", "lost", "lag"}
 ZOOMS = ("auto", "ring", "lag", "live", "reader")
 
@@ -35,7 +36,7 @@ def run(history, taken):
         label = f"r{value}"
         match step:
             case "publish":
-                history.publish(value)
+                history.publish(value, key=b"%d" % (value % 3))
             case "wait":
                 history.wait(value)
             case "subscribe" if label not in history.readers:
@@ -94,7 +95,7 @@ def check_lane(lane, row, marks, state):
     zones = sorted((mark for mark in marks if mark.kind in ZONES), key=lambda mark: mark.first)
     assert all(one.end <= other.first for one, other in pairwise(zones))
     (cursor,) = by_kind["cursor"]
-    assert (cursor.text, lane.behind) == (f"{row['cursor']:,}", row["ahead"])
+    assert (cursor.text, lane.behind) == (f"{row['cursor']:,}", row["lag"])
     ahead = sum(
         mark.end - max(mark.first, row["cursor"]) for mark in zones if mark.end > row["cursor"]
     )
@@ -116,6 +117,42 @@ def test_every_history_is_drawn_as_it_is(taken, capacity, zoom):
     check(state, history.memory, 1200, zoom)
 
 
+@settings(max_examples=40)
+@given(taken=steps, zoom=st.sampled_from(ZOOMS))
+def test_every_history_of_a_table_is_drawn_with_its_holes(taken, zoom):
+    """And no more of it is drawn as readable than can be read."""
+    history = History(table=1, retention_ttl_ms=5000)
+    run(history, taken)
+    state = history.reading()
+    if zoom == "reader" and state.readers:
+        zoom = state.readers[0]["name"]
+    check(state, history.memory, 1200, zoom)
+    strip = [mark for mark in picture(state, history.memory, 1200, zoom).marks if not mark.lane]
+    held = [mark for mark in strip if mark.kind in HELD]
+    assert sum(mark.level * (mark.end - mark.first) for mark in held) == pytest.approx(
+        state.topic["resident"]
+    )
+    assert not {mark.kind for mark in strip} & {"evicted", "either"}
+
+
+def test_the_oldest_keys_of_a_table_and_its_holes_are_drawn_as_they_are():
+    history = History(table=1)
+    for key in (b"old", b"hot", b"hot", b"hot", b"new"):
+        history.publish(key=key)
+    marks = picture(history.reading(), history.memory, 1200).marks
+    drawn = [(mark.kind, mark.first, mark.end, mark.level) for mark in marks if mark.kind in HELD]
+    assert drawn == [
+        ("resident", 0, 1, 1),
+        ("holes", 1, 2, 0),
+        ("holes", 2, 3, 0),
+        ("resident", 3, 4, 1),
+        ("resident", 4, 5, 1),
+    ]
+    marks = picture(history.reading(), history.memory, 2, smallest=1).marks
+    (drawn,) = [mark for mark in marks if mark.kind in HELD]
+    assert (drawn.kind, drawn.level) == ("sparse", 3 / 5)
+
+
 def made(head, end, cursors, **topic):
     """A reading of a topic with readers at these cursors."""
     rows = [
@@ -133,6 +170,7 @@ def made(head, end, cursors, **topic):
             "credit_bytes": 1 << 31,
             "next_offset": end,
             "ahead": end - cursor,
+            "lag": end - cursor,
             "skipped": 0,
             "until": None,
         }

@@ -67,6 +67,42 @@ def test_a_reader_in_words():
     )
 
 
+def test_holes_of_a_table_are_passed_and_no_lag():
+    history = History(table=1)
+    history.subscribe("slow", credit=1)
+    for key in (b"a", b"b", b"b", b"b"):
+        history.publish(key=key)
+    history.read("slow")
+    assert told(history)["slow"].startswith("slow is 1 behind (0ms); it must commit first")
+    history.commit("slow", 1)
+    history.read("slow")
+    assert told(history)["slow"] == (
+        "slow is caught up; it must commit first: 1 of 1 message it may have are in flight; "
+        "it has passed 2 holes"
+    )
+
+
+def test_a_table_in_words():
+    history = History(table=1, capacity=4, tombstones_ms=1000)
+    history.publish(3, key=b"a")
+    history.publish(key=b"b", payload=b"")
+    history.publish(key=b"c", payload=b"")
+    assert sentence.of_table(history.reading()) == ["1 of 4 keys", "10 B of 64 MiB", "2 tombstones"]
+    history.wait(2 * SECOND)
+    history.publish()
+    state = history.reading()
+    assert sentence.of_table(state) == [
+        "2 of 4 messages",
+        "1 without a key",
+        "19 B of 64 MiB",
+        "1 tombstone",
+        "tombstones below offset 4 are gone",
+    ]
+    said = picture(state, history.memory, 1200).sentence
+    assert said.startswith("orders is a table: 2 of 4 messages; 1 without a key; ")
+    assert said.endswith("are gone. Offsets 0 to 5, with holes. Nobody reads it.")
+
+
 def test_a_reader_that_waits_says_which_of_its_credits_is_used_up():
     state = made(0, 10, [(5, 3)])
     rows = [

@@ -52,9 +52,43 @@ def scene():
     ), history.memory
 
 
+def table_scene():
+    """Some keys change often, others seldom; one reader is behind; one key is deleted."""
+    history = History(table=1, capacity=100)
+    history.subscribe("late", credit=4)
+    for number in range(400):
+        is_rare = number % 40 == 7
+        key = b"rare%d" % number if is_rare else b"k%d" % (number % (3 + number // 20))
+        history.publish(key=key)
+        history.wait(SECOND // 50)
+    history.publish(key=b"k1", payload=b"")
+    history.publish()
+    history.read("late")
+    state = history.reading()
+    told = ((400, "k1", ""), (401, None, "x"))
+    messages = [
+        {"offset": offset, "key": key, "payload": payload, "is_tombstone": not payload}
+        for offset, key, payload in told
+    ]
+    return replace(state, messages=messages), history.memory
+
+
 @pytest.fixture(scope="module")
 def drawn():
     return scene()
+
+
+@pytest.fixture(scope="module")
+def table():
+    return table_scene()
+
+
+def check_golden(rows, name, is_ascii, update_golden):
+    text = "".join(f"{plain(ascii_only(row) if is_ascii else row).rstrip()}\n" for row in rows)
+    path = GOLDEN / f"{name}{'.ascii' * is_ascii}.txt"
+    if update_golden:
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("is_ascii", [False, True], ids=["unicode", "ascii"])
@@ -63,11 +97,16 @@ def test_the_picture_is_as_it_was_when_somebody_looked_at_it(drawn, size, is_asc
     """To draw them anew, and then look at them: pytest tests/apps/views --update-golden."""
     width, height = SIZES[size]
     rows = lines(*drawn, width, height, status="● live")
-    text = "".join(f"{plain(ascii_only(row) if is_ascii else row).rstrip()}\n" for row in rows)
-    path = GOLDEN / f"{size}{'.ascii' * is_ascii}.txt"
-    if update_golden:
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    check_golden(rows, size, is_ascii, update_golden)
+
+
+@pytest.mark.parametrize("is_ascii", [False, True], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("size", SIZES)
+def test_the_picture_of_a_table_is_as_it_was(table, size, is_ascii, update_golden):
+    """With its holes and its tombstones."""
+    width, height = SIZES[size]
+    rows = lines(*table, width, height, status="● live")
+    check_golden(rows, f"table.{size}", is_ascii, update_golden)
 
 
 def test_the_picture_in_the_documents_is_drawn_by_this_code():

@@ -69,5 +69,9 @@ def test_topics_are_searched_and_sorted():
 
 def test_a_table_holds_what_can_be_read_and_not_its_holes():
     topics = Topics(3)
-    topics.seen(counted("t", 0, 50, 0, 50, 0, 0, 0, 50) | {"resident": 2}, 1)
-    assert topics.rows["t"].held == 2
+    table = {"resident": 5, "tombstones": 2, "lag": 1}
+    topics.seen(counted("t", 0, 50, 0, 50, 0, 0, 1, 10) | table, 1)
+    row = topics.rows["t"]
+    assert (row.held, row.is_table, row.lag) == (3, True, 1)
+    topics.seen(counted("u", 0, 50, 0, 50, 0, 0, 0, 50) | {"resident": 50, "tombstones": None}, 1)
+    assert (topics.rows["u"].held, topics.rows["u"].is_table) == (50, False)

@@ -116,6 +116,49 @@ async def test_a_topic_that_waits_for_its_readers_is_not_read(options):
     assert any("holds it up" in words for words in page["missing"])
 
 
+async def test_the_last_messages_of_a_table_are_found_beyond_its_holes_and_tombstones_are_told():
+    async with connected() as client:
+        await client.create_topic("t", table=True)
+        poll = TopicPoll(Poller(client), "t")
+        for key in ("old", "gone"):
+            await client.publish("t", b"x", key=key)
+        for _ in range(polling.MESSAGES + 5):
+            await client.publish("t", b"x", key="hot")
+        await client.publish("t", None, key="gone")
+        page = await poll.reading()
+    last = polling.MESSAGES + 5 + 2
+    assert page["readable"] == [1, 1, 1]
+    assert [(it["offset"], it["key"], it["is_tombstone"]) for it in page["messages"]] == [
+        (0, "old", False),
+        (last - 1, "hot", False),
+        (last, "gone", True),
+    ]
+
+
+async def test_of_a_large_table_no_more_messages_are_read_than_are_shown():
+    """Also if most of them have come since its marks were asked for."""
+    async with connected() as client:
+        await client.create_topic("t", table=True)
+        poll = TopicPoll(Poller(client), "t")
+        counts = []
+        for more in (200, 1, 10, 300):
+            await client.publish_batch("t", [(b"%d %d" % (more, n), b"x") for n in range(more)])
+            poll._due.pop("messages", None)
+            page = await poll.reading()
+            counts.append([message["offset"] for message in page["messages"]])
+    assert [len(offsets) for offsets in counts] == [polling.MESSAGES] * 4
+    assert [offsets[-1] for offsets in counts] == [199, 200, 210, 510]
+
+
+async def test_what_is_empty_in_a_topic_that_is_no_table_is_no_tombstone():
+    async with connected() as client:
+        await client.create_topic("t", retention_ttl="forever")
+        await client.publish("t", b"", key="k")
+        page = await TopicPoll(Poller(client), "t").reading()
+    (message,) = page["messages"]
+    assert (message["payload"], message["is_tombstone"]) == ("", False)
+
+
 async def test_what_was_read_of_a_deleted_topic_is_not_told_of_the_next_one_of_its_name():
     async with connected() as client:
         poll, told = TopicPoll(Poller(client), "t"), []

@@ -37,6 +37,11 @@ def topic(name, **changes):
     return known | changes
 
 
+def table(name, **changes):
+    known = {"superseded": 8, "resident": 60, "lag": 4, "keys": 50, "tombstones": 3}
+    return topic(name, **known | changes)
+
+
 def session(topic, name, **changes):
     return {
         "topic": topic,
@@ -150,6 +155,25 @@ def test_a_topics_counters_and_lag():
     ) == (0, 0)
 
 
+def test_a_table_has_keys_and_its_holes_are_neither_lost_nor_lag():
+    plain = topic("p", superseded=0, lag=10, keys=None, tombstones=None)
+    found = values(collector(topics=[table("t"), plain]))
+    told = [
+        found[f"zaichik_topic_{name}{{t}}"]
+        for name in (
+            "keys",
+            "tombstones",
+            "superseded_messages_total",
+            "resident_messages",
+            "lag_messages",
+            "conservation_error_messages",
+        )
+    ]
+    assert told == [50, 3, 8, 60, 4, 0]
+    assert found["zaichik_topic_superseded_messages_total{p}"] == 0
+    assert "zaichik_topic_keys{p}" not in found, "it is no table"
+
+
 @pytest.mark.parametrize(
     "wrong", [{"published": 141}, {"compacted": 41}, {"expired": 19}, {"evicted": 12}, {"head": 29}]
 )
@@ -174,6 +198,38 @@ def test_named_subscriptions_are_told_with_and_without_a_reader():
     ) == (1, 0)
 
 
+def test_what_a_named_subscription_to_a_table_has_to_settle_is_without_holes():
+    rows = [
+        session("t", "live", ahead=10, lag=4, passed=9, delivered=11),
+        session("t", "away", ahead=10, lag=4, passed=0, delivered=3, connection=0, in_flight=0),
+        session("t", "plain", ahead=10, lag=10, passed=0, delivered=11),
+    ]
+    found = values(collector(sessions=rows))
+    names = ("live", "away", "plain")
+    assert [found[f"zaichik_session_lag_messages{{{name},t}}"] for name in names] == [11, 7, 20]
+
+
+def test_a_shared_name_tells_what_is_open_and_dead_and_for_how_long():
+    shared = {"workers": 2, "open": 7, "with_workers": 4, "dead": 3, "oldest_us": NOW_US - 90 * US}
+    how = {"connection": 0, "in_flight": 0, "passed": 0, "delivered": 9, "ahead": 12, "lag": 11}
+    rows = [
+        session("t", "jobs", shared=shared, **how),
+        session("t", "idle", shared=shared | {"workers": 0, "oldest_us": None}, **how),
+        session("t", "other"),
+    ]
+    found = values(collector(sessions=rows))
+    names = ("workers", "open_messages", "dead_messages", "oldest_seconds")
+    told = {
+        name: [found[f"zaichik_shared_name_{each}{{{name},t}}"] for each in names]
+        for name in ("jobs", "idle")
+    }
+    assert told == {"jobs": [2, 7, 3, 90], "idle": [0, 7, 3, 0]}
+    assert "zaichik_shared_name_workers{other,t}" not in found
+    names = ("lag_messages", "in_flight_messages", "reader_present")
+    assert [found[f"zaichik_session_{each}{{jobs,t}}"] for each in names] == [18, 4, 1]
+    assert found["zaichik_session_reader_present{idle,t}"] == 0
+
+
 def test_of_two_users_with_the_same_name_the_one_furthest_behind_counts():
     both = [session("t", "b"), session("t", "b", committed=50), session("t", "b", committed=60)]
     assert values(collector(sessions=both))["zaichik_session_lag_messages{b,t}"] == 50
@@ -191,7 +247,7 @@ def test_a_broker_that_has_not_answered_is_down():
 
 
 def test_there_are_no_more_series_than_were_asked_for():
-    topics = [topic(f"t{number}", bytes=number) for number in range(300)]
+    topics = [table(f"t{number}", bytes=number) for number in range(300)]
     sessions = [session("t1", f"s{number}") for number in range(300)]
     found = values(collector(topics=topics, sessions=sessions, most=(20, 30)))
     assert sum("_topic_" in name for name in found) == 20 * len(metrics.TOPICS)

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from anyio.from_thread import start_blocking_portal
 from embedded import Embedded
+from shared_worker import busy_worker
 
 import zaichik
 from zaichik.apps.web import events
@@ -153,6 +154,42 @@ def test_a_published_message_is_in_the_strip(page, broker, address):
     expect(page.locator(".law").first).to_have_text(
         "published\u00a01 = stored\u00a01 + compacted\u00a00\u00a0✓"
     )
+
+
+def test_a_tables_holes_are_hatched_and_its_tombstones_are_told(page, broker, address):
+    broker.create("table", table=True, capacity=4)
+    broker.publish("table", [("hot", b"1")], [("gone", b"2")], [("hot", b"3")])
+    broker.publish("table", [("gone", None)])
+    page.goto(f"{address}/topic#table")
+    stored = answer(page, "Stored")
+    expect(stored).to_contain_text("1 of 4 keys")
+    expect(stored).to_contain_text("1 tombstone")
+    expect(answer(page, "Publishers")).to_contain_text("new keys are refused")
+    expect(page.locator(".strip .mark.holes")).to_have_attribute("d", re.compile("^M"))
+    expect(page.locator(".messages li").first).to_contain_text("gone † a tombstone")
+    expect(page.locator(".cells")).to_contain_text("gone †")
+    expect(page.locator(".law").last).to_contain_text("superseded\u00a02\u00a0✓")
+
+
+def test_a_shared_name_says_what_its_workers_have_and_what_it_waits_for(page, broker, address):
+    broker.create("jobs", overflow="reject")
+    broker.publish("jobs", [(None, b"x")] * 5)
+    with busy_worker(broker.port, "jobs", "thumbs", "resizer"):
+        page.goto(f"{address}/topic#jobs")
+        lane = page.locator(".lanes li")
+        expect(lane).to_have_count(1)
+        expect(lane).to_contain_text("thumbs 4 behind")
+        expect(lane).to_contain_text("at work")
+        expect(page.locator(".strip .mark.shared")).to_have_attribute("d", re.compile("^M"))
+        name, worker = page.locator(".card", has_text="Shared names").locator("tbody tr").all()
+        expect(name).to_contain_text("1 with 1 worker")
+        expect(name).to_contain_text("none of them takes more now")
+        expect(worker).to_contain_text("resizer")
+        expect(worker).to_contain_text("1 for ")
+    broker.create("no jobs")
+    page.goto(f"{address}/topic#no jobs")
+    expect(page.get_by_role("heading", name="Last messages")).to_be_visible()
+    expect(page.get_by_role("heading", name="Shared names")).to_be_hidden()
 
 
 @pytest.mark.long

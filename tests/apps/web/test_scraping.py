@@ -17,6 +17,7 @@ from anyio.from_thread import start_blocking_portal
 from attacked import attacked_broker
 from embedded import embedded_broker
 from prometheus_client.parser import text_string_to_metric_families as parse
+from shared_worker import busy_worker
 from starlette.applications import Starlette
 
 import zaichik
@@ -212,6 +213,24 @@ async def test_what_happened_to_a_topic_can_be_read():
     assert found["zaichik_topic_conservation_error_messages{t}"] == 0
     assert (found["zaichik_session_lag_messages{billing,t}"], found["zaichik_sessions{}"]) == (2, 1)
     assert found["zaichik_topic_lag_messages{t}"] == 2
+
+
+async def test_a_shared_name_is_one_named_subscription_whatever_its_workers():
+    async with zaichik.running_broker() as server, zaichik.connect(port=server.port) as client:
+        await client.create_topic("t", retention_ttl="forever")
+        for _ in range(5):
+            await client.publish("t", b"x")
+        async with AsyncExitStack() as workers, answering(server.port) as ask:
+            for _ in range(2):
+                worker = busy_worker(server.port, "t", "jobs", "resizer")
+                await anyio.to_thread.run_sync(workers.enter_context, worker)
+            found = await values(ask)
+    names = ("workers", "open_messages", "dead_messages")
+    assert [found[f"zaichik_shared_name_{name}{{jobs,t}}"] for name in names] == [2, 2, 0]
+    assert found["zaichik_shared_name_oldest_seconds{jobs,t}"] >= 0
+    names = ("lag_messages", "in_flight_messages", "reader_present")
+    assert [found[f"zaichik_session_{name}{{jobs,t}}"] for name in names] == [5, 2, 1]
+    assert found["zaichik_sessions_unlisted{}"] == 0
 
 
 async def test_what_a_table_holds_is_what_can_be_read():

@@ -38,8 +38,9 @@ def test_no_colour_is_used_that_has_no_name():
 
 def test_the_page_is_small():
     page = [file.read_bytes() for file in sorted(SHEET.parent.iterdir())]
-    assert sum(map(len, page)) <= 84 * KIB
-    assert len(gzip.compress(b"".join(page), mtime=0)) <= 26 * KIB
+    # Grown by a kilobyte for tables: the holes in the strip, and what a full one says.
+    assert sum(map(len, page)) <= 86 * KIB
+    assert len(gzip.compress(b"".join(page), mtime=0)) <= 27 * KIB
 
 
 def test_a_script_imports_what_it_uses_and_exports_what_others_use():

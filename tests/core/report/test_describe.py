@@ -156,6 +156,7 @@ def test_a_topic_accounts_for_every_message(client):
         "subscriptions": 1,
         "needed": 4,
         "needed_us": None,
+        "lag": 0,
         "slowest": "t#00000001.0000000003",
         "head_us": 2_000,
         "last_us": 2_000,
@@ -226,6 +227,7 @@ def test_a_subscription_reports_its_position(client):
         "skipped": 1,
         "passed": 0,
         "ahead": 2,
+        "lag": 2,
         "left_over": {"next_offset - start - delivered - skipped - passed - ahead": 0},
     }
 
@@ -309,6 +311,7 @@ def test_a_name_whose_reader_is_away_shows_where_the_next_one_begins(away):
         "skipped": 0,
         "passed": 0,
         "ahead": 2,
+        "lag": 2,
         "left_over": {},
     }
     assert described(away, Kind.TOPICS)[1]["topics"][0]["subscriptions"] == 0
@@ -538,6 +541,7 @@ def test_counters_are_those_of_the_topics(client):
     for row, topic in zip(state["rows"], topics, strict=True):
         counted = dict(zip(state["columns"], row, strict=True))
         assert counted.pop("capacity") == topic["settings"]["capacity"]
+        assert (counted.pop("keys"), counted.pop("tombstones")) == (None, None), "it is no table"
         assert counted.items() <= topic.items()
     counted = dict(zip(state["columns"], state["rows"][0], strict=True))
     assert (counted["published"], counted["compacted"], counted["expired"], counted["evicted"]) == (
@@ -731,7 +735,7 @@ def fields(kind, title):
     section = DOCUMENT.split(f"## Kind {kind.value}: {title}\n")[1].split("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     if kind == Kind.SUBSCRIPTIONS:
-        rows += ["`has` `overdue` `timeout_us`"]  # in the row of `worker`
+        rows += ["`has` `overdue` `since_us` `timeout_us`"]  # in the row of `worker`
     return set(found), {name for row in rows for name in re.findall("`([a-z0-9_]+)`", row)}
 
 

@@ -35,10 +35,10 @@ class Sharing(Conversation):
         tickets: those of the messages that came, by offset; of each the latest.
     """
 
-    def __init__(self, broker, user=ANYBODY):
+    def __init__(self, broker, user=ANYBODY, features=SHARED | OWNER):
         super().__init__(broker, greeted=False)
         broker.log_in(self.manager, user, broker.scheduler.join("", lambda: False))
-        self.ask(Hello(1, features=SHARED | OWNER))
+        self.ask(Hello(1, features=features))
         self._last_id = 1
         self.tickets = {}
 

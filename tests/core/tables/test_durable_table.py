@@ -222,6 +222,8 @@ def test_offsets_that_a_repair_has_given_up_are_lag_and_other_holes_are_not():
     (page,) = client.ask(Describe(98, Kind.SUBSCRIPTIONS, "r"))
     (told,) = json.loads(page.json)["subscriptions"]
     assert (told["skipped"], told["passed"], told["delivered"]) == (2, 1, 2)
+    # Offset 1 was superseded.
+    assert [topic.retained.holes_between(*given) for given in ((0, 5), (1, 3), (2, 4))] == [1, 1, 0]
 
 
 def test_a_frame_does_not_go_over_what_a_repair_has_given_up():

@@ -238,14 +238,43 @@ def test_a_time_finds_the_first_message_since():
     assert [rows.accepted_us(offset) for offset in (0, 1, 2, 3, 4)] == [10, 10, 20, 30, None]
 
 
-def test_marks_are_spread_over_the_parts_and_end_with_the_newest():
+def test_half_of_the_marks_are_the_newest_and_the_others_are_spread_evenly():
     rows = KeepLast()
     assert rows.marks(5) == []
     for number in range(4):
         messages = [(b"%d" % (number * ROWS + at), b"x") for at in range(ROWS)]
         rows.append(rows.judge(batch(*messages)), number)
     assert rows.marks(2) == [(0, 0), (4 * ROWS - 1, 3)]
-    assert rows.marks(100) == [(n * ROWS, n) for n in range(4)] + [(4 * ROWS - 1, 3)]
+    assert rows.marks(1) == [(4 * ROWS - 1, 3)]
+    marks = rows.marks(10)
+    spread = [(step * (4 * ROWS - 5) // 5) for step in range(5)]
+    assert marks == [(at, at // ROWS) for at in spread] + [(4 * ROWS - 5 + n, 3) for n in range(5)]
+
+
+def test_no_message_of_a_small_table_is_without_a_mark():
+    """However many holes there are, and wherever they are."""
+    rows = KeepLast()
+    for number in range(3 * ROWS):
+        key = b"%d" % (number if number % 700 == 1 else -(number % 3))
+        rows.append(rows.judge(batch((key, b"x"))), number)
+    live = [1, 701, 1401, 2101, 2801, 3 * ROWS - 3, 3 * ROWS - 2, 3 * ROWS - 1]
+    assert rows.marks(len(live)) == [(offset, offset) for offset in live]
+
+
+def test_rows_that_are_dead_take_no_marks_from_others():
+    rows = KeepLast()
+    for number, key in enumerate([*range(10), 1, 3, 5]):
+        rows.append(rows.judge(batch((b"%d" % key, b"x"))), number)
+    live = [0, 2, 4, 6, 7, 8, 9, 10, 11, 12]
+    assert [offset for offset, _ in rows.marks(len(live))] == live
+
+
+def test_what_can_be_read_of_a_range_is_counted():
+    rows = kept([(b"a", b"1"), (b"b", b"1")], [(b"a", b"2")], [(b"c", b"3")])
+    ranges = ((0, 4), (0, 1), (1, 3), (4, 4), (2, 9))
+    assert [rows.live_between(*given)[0] for given in ranges] == [3, 0, 2, 0, 2]
+    rows.expire_accepted_until(10)
+    assert rows.live_between(0, 4)[0] == 2
 
 
 def test_waiters_are_called_once_and_may_wait_again():

@@ -442,6 +442,58 @@ def test_the_law_of_a_table_has_what_was_superseded():
     assert set(state["left_over"].values()) == {0}
 
 
+def test_holes_are_no_lag():
+    """TAB-2: in what is reported of a reader, present or away, and of the topic."""
+    client = table()
+    publish(client, (b"a", b"1"), (b"b", b"1"))
+    reader = client_of(client.broker)
+    reader.ask(Subscribe(4, "t", "named", credit=1))
+    for number in range(100):
+        publish(client, (b"b", b"%d" % number))
+    publish(client, (b"", b""), (b"c", b""))
+    state = row(client)
+    assert (state["cursor"], state["ahead"], state["lag"]) == (1, 103, 3)
+    assert row(client, Kind.TOPICS)["lag"] == 4, "the one in flight is to be settled"
+    publish(client, (b"a", b"2"))
+    client.broker.disconnect(reader.manager, "GONE")
+    state = row(client)
+    assert (state["cursor"], state["delivered"], state["ahead"], state["lag"]) == (1, 0, 104, 4)
+    assert row(client, Kind.TOPICS)["lag"] == 4
+
+
+def test_what_has_expired_before_a_reader_was_told_is_lag_and_no_hole():
+    client = table(retention_ttl_ms=1000)
+    publish(client, (b"a", b"1"), (b"a", b"2"), (b"b", b"1"))
+    client.ask(Subscribe(4, "t", credit=1))
+    later(client, 2)
+    publish(client, (b"a", b"3"), (b"a", b"4"))
+    state = row(client)
+    assert (state["cursor"], state["ahead"], state["lag"]) == (2, 3, 2)
+
+
+def test_a_table_tells_where_its_messages_stand():
+    """With the times at which they came, and no more of them than a page has."""
+    client = table()
+    publish(client, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"a", b"3"), (b"", b"1"))
+    (page,) = client.ask(Describe(9, Kind.MARKS, "t", limit=128))
+    state = json.loads(page.json)
+    now_us = client.broker.clock.now_us()
+    assert state["marks"] == [[1, now_us], [3, now_us], [4, now_us]]
+    assert state["readable"] == [1, 1, 1]
+    (page,) = client.ask(Describe(9, Kind.MARKS, "t", limit=2))
+    state = json.loads(page.json)
+    assert (state["marks"], state["readable"]) == ([[1, now_us], [4, now_us]], [2, 1])
+
+
+def test_counters_have_the_keys_of_a_table():
+    client = table()
+    publish(client, (b"a", b"1"), (b"b", b""), (b"", b"1"))
+    (page,) = client.ask(Describe(9, Kind.COUNTERS))
+    state = json.loads(page.json)
+    counted = dict(zip(state["columns"], state["rows"][0], strict=True))
+    assert (counted["keys"], counted["tombstones"], counted["resident"]) == (1, 1, 3)
+
+
 def test_explain_says_which_message_superseded_one():
     """TAB-7."""
     client = table()

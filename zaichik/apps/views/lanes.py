@@ -6,15 +6,22 @@ from operator import itemgetter
 
 from zaichik.apps.views import sentence
 from zaichik.apps.views.marks import Lane, Mark
-from zaichik.apps.views.memory import Memory
+from zaichik.apps.views.memory import Memory, Trend
 from zaichik.apps.views.printable import printable
-from zaichik.apps.views.topic_state import JSON, TopicState
+from zaichik.apps.views.shared_names import SharedName, of_row
+from zaichik.apps.views.topic_state import JSON, TopicState, lag
 from zaichik.base.clock import SECOND_US
 from zaichik_protocol import Overflow
 
 WORST = 8  # of 12 lanes; the others are for the newest readers
 LABEL_CELLS = 40
 STATUS = {"reader": "away", "ended": "ended", "disk": "reads the disk"}
+# Why nothing is handed out at a shared name: see `describe`.
+STATUS |= {"no_worker": "no worker", "empty": "caught up"}
+STATUS |= dict.fromkeys(("no_credit", "with_workers", "suspect", "absent", "delayed"), "at work")
+STATUS |= dict.fromkeys(
+    ("too_many_dead", "too_many_delayed", "too_many_open", "hot_key", "tickets"), "stuck"
+)
 GATED = ("commit", "bytes")
 STATUS |= dict.fromkeys(GATED, "waits for commit")
 TOLD_US = 10 * SECOND_US  # how long a picture shows that lag was reported to a reader
@@ -22,7 +29,7 @@ TOLD_US = 10 * SECOND_US  # how long a picture shows that lag was reported to a 
 
 def chosen(readers: Sequence[JSON], most: int) -> list[JSON]:
     """Returns the readers that are shown: all, or if room is short, the worst and the newest."""
-    worst = sorted(readers, key=lambda row: (-row["ahead"], -row["in_flight"], row["name"]))
+    worst = sorted(readers, key=lambda row: (-lag(row), -row["in_flight"], row["name"]))
     if len(worst) <= most:
         return worst
     kept = max(1, most * WORST // 12)
@@ -53,17 +60,38 @@ def _lane(row: JSON, named: str, state: TopicState, memory: Memory) -> Lane:
     trend = memory.trend(row["name"])
     next_us = row.get("cursor_us")
     seconds = None
-    if next_us is not None and row["ahead"]:
+    if next_us is not None and lag(row):
         seconds = (state.now_us - next_us) / SECOND_US
     how = status(row, state)
+    name = of_row(row, state)
+    if name is not None:
+        return _lane_of_name(name, how, row, seconds, trend)
     said = sentence.of_lane(named, how, row, lost(row, state), seconds, trend, gate=is_gated(row))
     return Lane(
         row["name"],
         named,
         how,
         said,
-        row["ahead"],
+        lag(row),
         row["in_flight"],
+        seconds,
+        trend.arrow,
+        trend.clears_s,
+    )
+
+
+def _lane_of_name(
+    name: SharedName, how: str, row: JSON, seconds: float | None, trend: Trend
+) -> Lane:
+    words = [name.held_words, *name.words[1:]]
+    said = f"{name.label}: {'; '.join(words)}; it waits for {name.waiting_for}"
+    return Lane(
+        row["name"],
+        name.label,
+        how,
+        said,
+        name.to_hand_out,
+        name.open,
         seconds,
         trend.arrow,
         trend.clears_s,
@@ -85,7 +113,7 @@ def waits_for(row: JSON) -> str:
     messages, size = row["in_flight"], row["in_flight_bytes"]
     if messages and (messages >= row["credit"] or size >= row["credit_bytes"]):
         return "commit"
-    return "connection" if row["ahead"] else "messages"
+    return "connection" if lag(row) else "messages"
 
 
 def is_gated(row: JSON) -> bool:
@@ -99,7 +127,7 @@ def status(row: JSON, state: TopicState) -> str:
     known = STATUS.get(code)
     if lost(row, state) and code not in {"reader", "ended"}:
         return "lost"
-    return known or ("behind" if row["ahead"] else "caught up")
+    return known or ("behind" if lag(row) else "caught up")
 
 
 def slowest(state: TopicState) -> JSON | None:
@@ -136,6 +164,9 @@ def marks(row: JSON, state: TopicState, memory: Memory, left: int) -> Iterator[M
     end = min(row["next_offset"], state.next_offset)
     committed, cursor = row["committed"], row["cursor"]
     gone = lost(row, state)
+    if "shared" in row:
+        yield from _marks_of_name(row, state, left)
+        return
     if row["connection"]:
         unsettled = row["in_flight"]
         again, again_end = committed, row.get("redelivered_below") or 0
@@ -152,7 +183,7 @@ def marks(row: JSON, state: TopicState, memory: Memory, left: int) -> Iterator[M
         ("in_flight", max(again, again_end), cursor, f"{unsettled:,}"),
         ("lost", cursor, reached, f"{gone:,}"),
         ("redelivered", reached, min(again_end, end), twice),
-        ("lag", max(reached, again_end), end, f"{end - reached:,}"),
+        ("lag", max(reached, again_end), end, f"{lag(row) - gone:,}"),
     ]
     for kind, first, last, text in zones:
         if max(first, left) < last:
@@ -165,3 +196,21 @@ def marks(row: JSON, state: TopicState, memory: Memory, left: int) -> Iterator[M
     yield Mark("cursor", name, cursor, cursor, f"{cursor:,}")
     if is_gated(row):
         yield Mark("gate", name, cursor, cursor, sentence.credit(row))
+
+
+def _marks_of_name(row: JSON, state: TopicState, left: int) -> Iterator[Mark]:
+    """Returns the marks of a shared name. What was handed out is settled here and open there."""
+    name = row["name"]
+    end = min(row["next_offset"], state.next_offset)
+    cursor = row["cursor"]
+    gone = lost(row, state)
+    zones = [
+        ("committed", state.head, row["committed"], f"{row['committed']:,}"),
+        ("shared", row["committed"], cursor, f"{row['shared']['open']:,}"),
+        ("lost", cursor, cursor + gone, f"{gone:,}"),
+        ("lag", cursor + gone, end, f"{lag(row) - gone:,}"),
+    ]
+    for kind, first, last, text in zones:
+        if max(first, left) < last:
+            yield Mark(kind, name, max(first, left), last, text)
+    yield Mark("cursor", name, cursor, cursor, f"{cursor:,}")

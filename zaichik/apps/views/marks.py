@@ -18,6 +18,8 @@ class Mark:
         either        some expired and some were evicted, in an order that was not seen
         expiring      readable; the last tenth of their time
         resident      readable. `level` is how fast they came: 1.0 is the fastest of this picture
+        sparse        of a table: some of them are readable. `level` is how many
+        holes         of a table: none of them is readable any more
     Places of the strip, first == end:
         head, next    where the readable offsets begin, and where the next message will be
         wall          at the next offset, and in the slowest reader's lane: publishers wait for it
@@ -26,6 +28,8 @@ class Mark:
         lost          gone before it read them, and not reported to it yet
         committed     settled, from the head on
         in_flight     delivered, not settled
+        shared        of a shared name: from the oldest that is open or dead up to the next one to
+                      be handed out. Others between them may be settled
         redelivered   delivered before, and again now or next; in place of in_flight and lag
         lag           to be delivered
     Places of a lane, first == end:
@@ -56,11 +60,12 @@ class Lane:
         name: its `name` of describe.
         label: its name for a person; printable, and unique among the lanes.
         state: "caught up", "behind", "waits for commit", "reads the disk", "lost", "away" or
-            "ended".
+            "ended"; of a shared name also "at work", "stuck" (nothing is handed out before somebody
+            does something) or "no worker".
         sentence: all of it in words.
-        behind: messages to be delivered, describe's `ahead`.
+        behind: messages to be delivered, describe's `lag`.
         in_flight: messages delivered and not settled: it may be caught up, and still have all of
-            its work before it.
+            its work before it. Of a shared name, those that are open.
         seconds: the age of the next one to be delivered; None if there is none, or the broker does
             not report it.
         trend: "↗", "→", "↘" or "".

@@ -7,7 +7,7 @@ it keeps a few hundred runs, seconds and readers, and forgets the oldest.
 from collections import deque
 from dataclasses import dataclass
 
-from zaichik.apps.views.topic_state import TopicState
+from zaichik.apps.views.topic_state import TopicState, lag
 from zaichik.base.clock import SECOND_US
 
 FATES = 64  # runs: more could not be told apart in a picture
@@ -145,9 +145,10 @@ class Memory:
         first, end = before.head, state.head
         if end <= first:
             return
-        if expired and evicted:
+        # Of a table tombstones alone are evicted, from anywhere; its head moves by time.
+        if expired and evicted and not state.is_table:
             kind = "either"
-        elif evicted:
+        elif evicted and not state.is_table:
             kind = "evicted"
         elif expired:
             kind = "expired"
@@ -195,12 +196,12 @@ class Memory:
     def _follow(self, state: TopicState) -> None:
         lags = {}
         for row in state.readers[:READERS]:
-            lag = lags[row["name"]] = self._lags.get(row["name"], deque(maxlen=SAMPLES))
-            if lag and state.now_us - lag[-1][0] < LAG_US:
+            samples = lags[row["name"]] = self._lags.get(row["name"], deque(maxlen=SAMPLES))
+            if samples and state.now_us - samples[-1][0] < LAG_US:
                 continue
-            lag.append((state.now_us, row["ahead"]))
-            while len(lag) > 2 and lag[1][0] <= state.now_us - TREND_US:
-                lag.popleft()
+            samples.append((state.now_us, lag(row)))
+            while len(samples) > 2 and samples[1][0] <= state.now_us - TREND_US:
+                samples.popleft()
         self._lags = lags
 
 

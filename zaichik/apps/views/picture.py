@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from zaichik.apps.views import lanes, sentence
 from zaichik.apps.views.axis import CONTEXT, Knots, Range, axis, lens, place
+from zaichik.apps.views.holes import Holes
 from zaichik.apps.views.marks import Lane, Mark, Picture
 from zaichik.apps.views.memory import Fate, Memory
 from zaichik.apps.views.printable import clipped
@@ -30,6 +31,7 @@ SAMPLED = 128  # batches that `describe` reports: of more it reports a sample
 SHORTEST_US = 1000  # between two batches: shorter intervals look the same in a picture
 EXPIRING = 10  # the last of this many parts of a message's time is shown as "about to expire"
 LABEL_CELLS = 40
+TOMBSTONE = "†"  # in place of the payload that a tombstone does not have
 
 
 def picture(
@@ -140,6 +142,9 @@ def _resident(
 ) -> Iterator[Mark]:
     """Returns the marks of what can be read: messages, batches or bins, whichever stay apart."""
     speeds = _speeds(state)
+    holes = None
+    if state.readable:
+        holes = Holes(state.marks, state.readable, state.next_offset)
     labels = {message["offset"]: _label(message) for message in state.messages}
     for kind, first, end in (
         ("expiring", state.head, expiring),
@@ -151,7 +156,11 @@ def _resident(
                 step == end or (places.are_apart(at, step) and places.are_apart(step, end))
             ):
                 text = labels.get(at, f"{at:,}") if step == at + 1 else f"{at:,} to {step - 1:,}"
-                yield Mark(kind, "", at, step, text, _level(speeds, at))
+                if holes is None:
+                    yield Mark(kind, "", at, step, text, _level(speeds, at))
+                else:
+                    share = holes.share(at, step)
+                    yield Mark(holes.kind(kind, share), "", at, step, text, share)
                 at = step
 
 
@@ -161,7 +170,8 @@ def _steps(state: TopicState, seen: Range, knots: Knots, smallest: float) -> Seq
     if first >= end:
         return ()
     wide, size = (place(knots, end) - place(knots, first)) / (end - first), 1
-    if BATCH <= wide / smallest < CELL and 1 < len(state.marks) < SAMPLED:
+    are_batches = 1 < len(state.marks) < SAMPLED and not state.readable
+    if are_batches and BATCH <= wide / smallest < CELL:
         return [base for base, _ in state.marks]
     while size * wide < smallest or (end - first) // size > MOST_CELLS:
         size *= 2
@@ -185,7 +195,10 @@ def _level(speeds: Sequence[tuple[int, float]], offset: int) -> float:
 
 
 def _label(message: JSON) -> str:
-    return clipped(f"{message['key'] or ''} {message['payload']}".strip(), LABEL_CELLS)
+    payload = message["payload"]
+    if message.get("is_tombstone"):
+        payload = TOMBSTONE
+    return clipped(f"{message['key'] or ''} {payload}".strip(), LABEL_CELLS)
 
 
 def _wall(state: TopicState, memory: Memory) -> Iterator[Mark]:

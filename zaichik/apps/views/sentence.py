@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from zaichik.apps.views.marks import Lane
 from zaichik.apps.views.memory import Trend
 from zaichik.apps.views.printable import printable
-from zaichik.apps.views.topic_state import JSON, TopicState
+from zaichik.apps.views.topic_state import JSON, TopicState, lag
 from zaichik.base.counted import counted
+from zaichik.base.sizes import show_size
 from zaichik_protocol import FOREVER
 
 NAME_CELLS = 64
@@ -47,15 +48,18 @@ def of_lane(
         words.append(f"{label} has ended")
     if lost:
         words.append(f"{label} has lost {counted(lost, 'message')} and has not been told yet")
-    if row["ahead"] > lost:
+    behind = lag(row) - lost
+    if behind > 0:
         old = "" if seconds is None else f" ({age(seconds)})"
-        words.append(f"{label} is {row['ahead'] - lost:,} behind{old}{_course(trend)}")
+        words.append(f"{label} is {behind:,} behind{old}{_course(trend)}")
     elif not words:
         words.append(f"{label} is caught up")
     if gate:
         words.append(f"it must commit first: {credit(row)} it may have are in flight")
     elif row["in_flight"]:
         words.append(f"{row['in_flight']:,} are in flight")
+    if row.get("passed"):
+        words.append(f"it has passed {counted(row['passed'], 'hole')}")
     if status == "reads the disk":
         words.append("the next are being read from the disk")
     return "; ".join(words)
@@ -70,7 +74,10 @@ def _course(trend: Trend) -> str:
 def of_strip(state: TopicState, lanes: Sequence[Lane], waited_for: str = "") -> str:
     """Returns what the strip shows, the reader that blocks publishers, and the worst reader."""
     topic, name = state.topic, printable(state.name, NAME_CELLS)
-    if topic["resident"]:
+    if topic["resident"] and state.is_table:
+        held = f"{name} is a table: {'; '.join(of_table(state))}. "
+        held += f"Offsets {state.head:,} to {state.next_offset - 1:,}, with holes."
+    elif topic["resident"]:
         most = counted(state.setting("capacity"), "message")
         held = f"{name} holds {topic['resident']:,} of at most {most}: "
         held += f"offsets {state.head:,} to {state.next_offset - 1:,}."
@@ -88,6 +95,23 @@ def of_strip(state: TopicState, lanes: Sequence[Lane], waited_for: str = "") -> 
             return f"{held} Its reader is caught up."
         return f"{held} All readers shown are caught up."
     return f"{held} {worst.sentence}."
+
+
+def of_table(state: TopicState) -> list[str]:
+    """Returns what a table holds, of how much it may hold, and what it has forgotten."""
+    topic = state.topic
+    held = f"{state.held:,} of {state.setting('capacity'):,}"
+    words = [f"{held} keys"]
+    keyless = state.held - topic["keys"]
+    if keyless:
+        words = [f"{held} messages", f"{keyless:,} without a key"]
+    words += [
+        f"{show_size(state.held_bytes)} of {show_size(state.setting('max_bytes'))}",
+        counted(topic["tombstones"], "tombstone"),
+    ]
+    if topic["deleted_below"]:
+        words.append(f"tombstones below offset {topic['deleted_below']:,} are gone")
+    return words
 
 
 def duration(ms: int) -> str:

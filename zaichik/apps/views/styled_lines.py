@@ -15,8 +15,8 @@ _CODES = {"bold": 1, "dim": 2, "reverse": 7, **_COLOURS}
 
 # The replacement of each sign on a terminal that has ASCII only. No two kinds of marks share one.
 _ASCII = str.maketrans(
-    "▓▒·×━█╌◀◁↻●▶┆│≈↗→↘‖■▁▂▃▄▅▆▇…○▼↑↓",  # noqa: RUF001 (a cross)
-    "#%.X=>~!(@o]||:^-v*#_..--==.-v^v",
+    "▓▒·×━█╌◀◁↻●▶┆│≈↗→↘‖■╱░▁▂▃▄▅▆▇…○▼↑↓†",  # noqa: RUF001 (a cross)
+    "#%.X=>~!(@o]||:^-v*#/&1234567.-v^v+",
 )
 
 

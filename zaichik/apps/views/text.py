@@ -14,8 +14,9 @@ from math import floor
 from zaichik.apps.views import sentence
 from zaichik.apps.views.marks import Lane, Mark, Picture
 from zaichik.apps.views.memory import Memory
-from zaichik.apps.views.picture import MOST_LANES, picture
+from zaichik.apps.views.picture import MOST_LANES, TOMBSTONE, picture
 from zaichik.apps.views.printable import cells, clipped, padded, printable
+from zaichik.apps.views.shared_names import shared_names
 from zaichik.apps.views.styled_lines import Line, Span, fitted, line
 from zaichik.apps.views.topic_state import JSON, TopicState
 from zaichik.base.clock import SECOND_US
@@ -40,20 +41,28 @@ GLYPHS = {
     "either": ("?", "red"),
     "expiring": ("▒", "blue"),
     "resident": ("▓", "blue"),
+    "sparse": ("▄", "blue"),
+    "holes": ("╱", "dim"),  # noqa: RUF001 (a hatch)
     "committed": ("━", "green"),
     "in_flight": ("█", "magenta"),
+    "shared": ("░", "magenta"),
     "redelivered": ("↻", "bold magenta"),
     "lag": ("╌", "yellow"),
     "lost": ("◀", "bold red"),
     "told": ("◁", "red"),
 }
+EIGHTHS = "▁▂▃▄▅▆▇"  # how much of a range of a table can be read
 STATES = {
     "lost": "bold red",
     "behind": "yellow",
     "waits for commit": "magenta",
     "caught up": "green",
     "away": "dim",
+    "at work": "magenta",
+    "stuck": "bold red",
+    "no worker": "yellow",
 }
+WORKERS = 4  # of a shared name that are listed
 
 
 def lines(
@@ -112,9 +121,8 @@ class _Screen:
     def words(self) -> list[Line]:
         """Returns the lines of a window that is too small for a strip."""
         drawn = picture(self.state, self.memory, max(self.width, 1), self.zoom, smallest=1)
-        topic = self.state.topic
         name = printable(self.state.name, NAME_CELLS)
-        title = f"{name} {topic['resident']:,}/{self.state.setting('capacity'):,}"
+        title = f"{name} {self.state.held:,}/{self.state.setting('capacity'):,}"
         rows = [line((title, "bold"), f" {self.status}")]
         for lane in drawn.lanes:
             course = _course(lane, self.width - cells(lane.label) - 1)
@@ -129,7 +137,7 @@ class _Screen:
         keys = self._keys(self.width) if with_tables and self.width >= USUAL else []
         last = self._last() if with_tables else []
         readers = min(len(self.state.readers), MOST_LANES, (columns - 5) // ZONES)
-        more = max(self.state.topic["subscriptions"], len(self.state.readers)) - readers
+        more = self.state.all_readers - readers
         told = []
         if more:
             told.append(counted(more, "more reader"))
@@ -141,9 +149,10 @@ class _Screen:
         command = f"zaichik explain {self._pasted()} --key KEY, or --offset N"
         fate = [line((f" what became of a message: {command}", "dim"))]
         room = self.height - 2 - readers
-        spare = room - len(laws) - 2 - len(last) - len(missing) - len(fate)
+        work = self._work()
+        spare = room - len(laws) - len(work) - 2 - len(last) - len(missing) - len(fate)
         keys = keys[: max(KEYS + 1, min(spare, MOST_KEYS))]
-        parts: dict[str, list[Line]] = {"laws": laws, "gone": [()], "age": [()]}
+        parts: dict[str, list[Line]] = {"laws": laws, "gone": [()], "work": work, "age": [()]}
         parts |= {"last": last, "keys": keys, "missing": missing, "fate": fate}
         while parts and sum(len(rows) for rows in parts.values()) > room:
             parts.popitem()  # the last is what can be missed first
@@ -159,7 +168,7 @@ class _Screen:
         drawn_lines += [
             strip.lane(lane, is_chosen=lane.name == self.chosen) for lane in drawn.lanes
         ]
-        for name in ("keys", "last", "fate", "missing"):
+        for name in ("work", "keys", "last", "fate", "missing"):
             drawn_lines += parts.get(name, ())
         return drawn_lines
 
@@ -175,7 +184,11 @@ class _Screen:
         window = setting("compaction_window_ms")
         words = [f"retention {sentence.duration(setting('retention_ttl_ms'))}"]
         words += [f"window {sentence.duration(window)}"] if window else []
-        words += [f"capacity {setting('capacity'):,}", Overflow(setting("overflow")).name.lower()]
+        if self.state.is_table:
+            words += ["table", sentence.of_table(self.state)[0]]
+        else:
+            overflow = Overflow(setting("overflow")).name.lower()
+            words += [f"capacity {setting('capacity'):,}", overflow]
         name = printable(self.state.name, NAME_CELLS)
         room = max(0, self.width - cells(name) - 3 - cells(self.status) - 1)
         return line(" ", (name, "bold"), f"  {padded(' · '.join(words), room)} ", self.status)
@@ -205,8 +218,28 @@ class _Screen:
             line(f" stored    {n['stored']:>{digits}} = {stored}"),
         ]
 
+    def _work(self) -> list[Line]:
+        """Returns what is open at each shared name, and what its busiest workers have."""
+        rows = []
+        for name in shared_names(self.state):
+            label = (f" {name.label}", "bold")
+            rows.append(line(label, f"  {' · '.join(name.words)}"))
+            rows.append(line((f" waits for {name.waiting_for}", "dim")))
+            busy = [worker for worker in name.busiest[:WORKERS] if worker.has]
+            rows += [line(f"   {worker.label}: {worker.words}") for worker in busy]
+        return rows
+
     def _keys(self, width: int) -> list[Line]:
-        """Returns a heading and a line for each key: its window's rest, and what it has dropped."""
+        """Returns a heading and a line for each key: its window's rest, and what it has dropped.
+
+        Of a table, how many there are.
+        """
+        if self.state.is_table:
+            words = sentence.of_table(self.state)
+            text = " · ".join(words)
+            if cells(text) < width:
+                words = [text]
+            return [line(f" {row}") for row in words]
         state, window_us = self.state, self.state.setting("compaction_window_ms") * 1000
         if not window_us:
             return []
@@ -256,8 +289,9 @@ class _Strip:
         for mark in marks:
             if mark.kind in GLYPHS:
                 first = min(self._column(mark.first), self.columns - 1)
+                glyph = _glyph(mark)
                 for column in range(first, max(first + 1, self._column(mark.end))):
-                    drawn[column] = Span(*GLYPHS[mark.kind])
+                    drawn[column] = glyph
         return (*fitted(label, self.label, fill=True), *drawn, *right)
 
     def _marks(self, lane: str) -> list[Mark]:
@@ -277,9 +311,12 @@ class _Strip:
     def strip(self, state: TopicState, memory: Memory) -> Line:
         """Returns the strip."""
         wall = next((mark for mark in self._marks("") if mark.kind == "wall"), None)
-        full = 100 * state.topic["resident"] // max(1, state.setting("capacity"))
-        told = f"■ {wall.text}" if wall and cells(wall.text) + 2 <= self.right else "■ full"
-        right = line((told, "bold red")) if wall else line(("▶", "blue"), f" {full}% full")
+        right = line(("▶", "blue"), f" {state.percent_full}% full")
+        if wall:
+            told = "■ full"
+            if cells(wall.text) + 2 <= self.right:
+                told = f"■ {wall.text}"
+            right = line((told, "bold red"))
         row = list(self._row((), self._marks(""), right))
         for at in self.picture.breaks:
             row[1 + min(floor(at), self.columns - 1)] = Span("≈")
@@ -328,8 +365,17 @@ class _Strip:
                 row[column] = Span(char, STATES.get(lane.state, ""))
 
 
+def _glyph(mark: Mark) -> Span:
+    sign, style = GLYPHS[mark.kind]
+    if mark.kind == "sparse":
+        sign = EIGHTHS[floor(mark.level * len(EIGHTHS))]
+    return Span(sign, style)
+
+
 def _message(message: JSON) -> Line:
-    payload = clipped(message["payload"], MESSAGE_CELLS)
+    payload = Span(clipped(message["payload"], MESSAGE_CELLS))
+    if message.get("is_tombstone"):
+        payload = Span(f"{TOMBSTONE} deleted", "dim")
     return line(f"{message['offset']:,} ", (f"{message['key'] or ''} ", "cyan"), payload)
 
 
@@ -359,4 +405,6 @@ def _course(lane: Lane, room: int) -> str:
         told = [lane.state]
         if lane.state == "caught up" and lane.in_flight:
             told = [f"{lane.in_flight:,} in flight", f"{lane.in_flight:,} {GLYPHS['in_flight'][0]}"]
+        elif lane.state == "at work":
+            told = [f"{lane.in_flight:,} open"]
     return next((text for text in told if cells(text) <= room), told[-1])

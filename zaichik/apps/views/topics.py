@@ -16,7 +16,8 @@ class Row(NamedTuple):
 
     Attributes:
         rate: messages published per second.
-        held, capacity: messages that can be read, and at most.
+        held, capacity: messages that can be read, and at most. A table's tombstones do not count.
+        is_table: whether it is a table.
         lag: messages that the reader furthest behind has still to settle.
         lag_s: seconds since the oldest of these was accepted; None if there is none, or the broker
             does not report it.
@@ -28,6 +29,7 @@ class Row(NamedTuple):
     rate: float
     held: int
     capacity: int
+    is_table: bool
     bytes: int
     readers: int
     lag: int
@@ -90,7 +92,9 @@ def _row(counted: Mapping[str, Any], samples: list[Sample], now: Sample) -> Row:
     # At least one whole interval ago, once there is one: a rate over less would jump.
     before = samples[-2:][0]
     rate = next(_rates([before, now]))
-    lag, needed_us = counted["next_offset"] - counted["needed"], counted["needed_us"]
+    # Older brokers, which do not tell it, have no tables: there it is all from `needed` on.
+    lag = counted.get("lag", counted["next_offset"] - counted["needed"])
+    needed_us = counted["needed_us"]
     lag_s = round((now[0] - needed_us) / SECOND_US, 1) if needed_us and lag else None
     if now[2] > before[2]:
         state = "full"
@@ -101,7 +105,11 @@ def _row(counted: Mapping[str, Any], samples: list[Sample], now: Sample) -> Row:
     # Older brokers, which do not tell it, have no tables: there it is all from the head on.
     span = counted["next_offset"] - counted["head"] - counted["damaged"]
     held = counted.get("resident", span)
-    sizes = held, counted["capacity"], counted["bytes"]
+    tombstones = counted.get("tombstones")
+    is_table = tombstones is not None
+    if is_table:
+        held -= tombstones
+    sizes = held, counted["capacity"], is_table, counted["bytes"]
     return Row(
         counted["name"],
         rate,

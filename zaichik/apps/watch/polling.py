@@ -126,7 +126,9 @@ class Poller:
         """Returns all of these pages."""
         return [page async for page in self.each_page(kind, word, prefix)]
 
-    async def counters(self, now_us: int) -> AsyncIterator[tuple[int, list[JSON]]]:
+    async def counters(
+        self, now_us: int, prefix: str = ""
+    ) -> AsyncIterator[tuple[int, list[JSON]]]:
         """Yields the counters of every topic, sorted by name: a page's rows, and the broker's time.
 
         `refused` and `needed_us` are None where an old broker does not tell. With many topics this
@@ -134,8 +136,9 @@ class Poller:
 
         Args:
             now_us: the broker's time, for pages of an old broker, which do not tell it.
+            prefix: of the topics' names.
         """
-        async for page in self.each_page(COUNTERS, "rows"):
+        async for page in self.each_page(COUNTERS, "rows", prefix):
             yield (
                 page["now_us"],
                 [dict(zip(page["columns"], row, strict=False)) for row in page["rows"]],
@@ -143,7 +146,7 @@ class Poller:
         if COUNTERS in self.unknown:
             # Without a disk, nothing can be damaged.
             untold = {"refused": None, "needed_us": None, "damaged": 0}
-            async for page in self.each_page(Kind.TOPICS, "topics"):
+            async for page in self.each_page(Kind.TOPICS, "topics", prefix):
                 topics = page["topics"]
                 yield (
                     now_us,
@@ -175,7 +178,7 @@ class TopicPoll:
         self._epoch = epoch
         self._due: dict[str, float] = {}
         self._windows: list[Any] = []
-        self._marks: list[Any] = []
+        self._marks: JSON = {}
         self._messages: list[JSON] = []
         self._detail_trips, self._read_trips = (
             deque[float](maxlen=TRIPS),
@@ -198,7 +201,8 @@ class TopicPoll:
         if "now_us" not in page:
             page = await self._poller.ask(self._poller.client.describe)
         if self._is_due("marks", MARKS_SECONDS):
-            self._marks = await self._one(MARKS, "marks")
+            pages = await self._poller.pages(MARKS, "marks", self._name)
+            self._marks = pages[0] if pages else {}
         if topic["open_windows"] == 0:
             self._windows = []
         elif self._is_due("windows", WINDOWS_SECONDS):
@@ -214,7 +218,8 @@ class TopicPoll:
             "topic": topic,
             "readers": readers,
             "windows": self._windows,
-            "marks": self._marks,
+            "marks": self._marks.get("marks", []),
+            "readable": self._marks.get("readable", []),
             "messages": self._messages,
             "drops": dict(self._drops),
             "missing": left_out,
@@ -264,7 +269,7 @@ class TopicPoll:
 
     async def _last(self, topic: JSON) -> list[JSON]:
         """Returns the last messages, read by a subscription that ends at once: it never lags."""
-        first, end = _last_offsets(topic)
+        first, end = self._last_offsets(topic)
         if not _may_read(topic) or first == end:
             return []
         if self._messages and self._messages[-1]["offset"] == end - 1:
@@ -277,7 +282,7 @@ class TopicPoll:
     async def _read(self) -> list[JSON]:
         """Returns the messages that are the last now: after the pause, others may be gone."""
         topic = self._found(await self._page())
-        first, end = _last_offsets(topic) if topic and _may_read(topic) else (0, 0)
+        first, end = self._last_offsets(topic) if topic and _may_read(topic) else (0, 0)
         if not topic or first == end:
             return []
         options: Any = {
@@ -287,14 +292,31 @@ class TopicPoll:
             "credit_bytes": MESSAGES_BYTES,
         }
         shown: list[JSON] = []
+        is_table = bool(topic["settings"].get("table"))
         async with self._poller.client.subscribe(
             self._name, credit=MESSAGES, events=True, **options
         ) as messages:
             async for message in messages:
-                shown += [_shown(message)] if isinstance(message, Message) else []
+                if isinstance(message, Message):
+                    is_tombstone = is_table and message.is_tombstone
+                    shown.append(_shown(message) | {"is_tombstone": is_tombstone})
                 if len(shown) == end - first:  # a broker that goes on is not listened to
                     break
         return shown
+
+    def _last_offsets(self, topic: JSON) -> tuple[int, int]:
+        """Returns where the last messages begin, and end: as many as are shown, or fewer.
+
+        The last offsets of a table may be holes but for one, so its marks tell where they begin.
+        """
+        end = topic["next_offset"]
+        first = max(topic["head"], end - MESSAGES)
+        if self._marks.get("readable"):
+            offsets = [offset for offset, _ in self._marks["marks"]]
+            old = MESSAGES - (end - offsets[-1] - 1)
+            if old > 0:
+                first = max(topic["head"], offsets[max(len(offsets) - old, 0)])
+        return first, end
 
     async def follow_journal(self) -> None:
         """Count what compaction drops, for `drops`, until cancelled.
@@ -346,10 +368,6 @@ def _may_read(topic: JSON) -> bool:
     """Returns whether reading a topic has no effect: nothing waits for readers (RET-1, RET-9)."""
     settings = topic["settings"]
     return not (settings["overflow"] == Overflow.REJECT or settings["retention_ttl_ms"] == 0)
-
-
-def _last_offsets(topic: JSON) -> tuple[int, int]:
-    return max(topic["head"], topic["next_offset"] - MESSAGES), topic["next_offset"]
 
 
 def _key(key: bytes | None) -> str:

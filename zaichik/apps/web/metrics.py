@@ -94,11 +94,58 @@ def _resident(row: Row) -> int:
     return int(row.get("resident", span))
 
 
+def _lag(row: Row) -> int:
+    # Older brokers, which do not tell it, have no tables: there it is all from `needed` on.
+    return int(row.get("lag", row["next_offset"] - row["needed"]))
+
+
 def _lag_seconds(row: Row) -> float | None:
     if row["needed"] >= row["next_offset"]:
         return 0
     needed_us = row.get("needed_us")
     return None if needed_us is None else max(0, row["now_us"] - needed_us) / SECOND_US
+
+
+def _unsettled(row: Row) -> int:
+    """Returns how many messages a named subscription has still to settle, without holes."""
+    behind: int = row["next_offset"] - row["committed"]
+    # Older brokers report no lag, and have no tables.
+    if "lag" not in row:
+        return behind
+    lag: int = row["lag"]
+    if "shared" in row:
+        return lag + int(row["shared"]["open"])
+    if not row["connection"]:
+        return lag + int(row["delivered"])
+    # Some of what lies between the committed offset and the next one are holes, too.
+    if row["passed"]:
+        return lag + int(row["in_flight"])
+    return behind - int(row["ahead"]) + lag
+
+
+def _in_flight(row: Row) -> int:
+    """Returns how many messages of a named subscription were sent and are not settled."""
+    if "shared" in row:
+        return int(row["shared"]["with_workers"])
+    return int(row["in_flight"])
+
+
+def _reader_present(row: Row) -> int:
+    if "shared" in row:
+        return int(row["shared"]["workers"] > 0)
+    return int(bool(row["connection"]))
+
+
+def _of_shared(name: str) -> Callable[[Row], float | None]:
+    """Returns what reads that number of a shared name."""
+    return lambda row: int(row["shared"][name])
+
+
+def _oldest_seconds(row: Row) -> float:
+    oldest_us = row["shared"]["oldest_us"]
+    if oldest_us is None:
+        return 0
+    return float(max(0, row["now_us"] - oldest_us) / SECOND_US)
 
 
 def _conservation_error(row: Row) -> int:
@@ -152,6 +199,10 @@ COUNTED = {
     "compacted": ("compacted_messages", "Messages dropped by compaction"),
     "expired": ("expired_messages", "Messages dropped when their retention had ended"),
     "evicted": ("evicted_messages", "Messages dropped to make room"),
+    "superseded": (
+        "superseded_messages",
+        "Messages of tables replaced by newer ones of their keys",
+    ),
     "damaged": ("damaged_messages", "Messages given up by a repair of the disk"),
     "refused": ("refused_batches", "Batches refused because the topic was full"),
 }
@@ -175,11 +226,18 @@ TOPICS = (
         labels=OF_TOPIC,
     ),
     Family("zaichik_topic_bytes", "Size of the batches held in memory.", "bytes", labels=OF_TOPIC),
+    Family("zaichik_topic_keys", "Keys of the table that have a message.", "keys", labels=OF_TOPIC),
+    Family(
+        "zaichik_topic_tombstones",
+        "Tombstones of the table that can be read.",
+        "tombstones",
+        labels=OF_TOPIC,
+    ),
     Family("zaichik_topic_readers", "Live subscriptions.", "subscriptions", labels=OF_TOPIC),
     Family(
         "zaichik_topic_lag_messages",
         "Messages that the reader furthest behind has still to settle.",
-        lambda row: row["next_offset"] - row["needed"],
+        _lag,
         labels=OF_TOPIC,
     ),
     Family(
@@ -197,19 +255,45 @@ SESSIONS = (
     Family(
         "zaichik_session_lag_messages",
         "Messages that the named subscription has still to settle.",
-        lambda row: row["next_offset"] - row["committed"],
+        _unsettled,
         labels=OF_SESSION,
     ),
     Family(
         "zaichik_session_in_flight_messages",
         "Of these, messages that were sent.",
-        "in_flight",
+        _in_flight,
         labels=OF_SESSION,
     ),
     Family(
         "zaichik_session_reader_present",
         "1 if it has a reader, 0 if that is away.",
-        lambda row: int(bool(row["connection"])),
+        _reader_present,
+        labels=OF_SESSION,
+    ),
+)
+SHARED = (
+    Family(
+        "zaichik_shared_name_workers",
+        "Workers of the shared name.",
+        _of_shared("workers"),
+        labels=OF_SESSION,
+    ),
+    Family(
+        "zaichik_shared_name_open_messages",
+        "Messages that were handed out, or wait to come again, and are not settled.",
+        _of_shared("open"),
+        labels=OF_SESSION,
+    ),
+    Family(
+        "zaichik_shared_name_dead_messages",
+        "Messages that failed too often, or were rejected: somebody has to look at them.",
+        _of_shared("dead"),
+        labels=OF_SESSION,
+    ),
+    Family(
+        "zaichik_shared_name_oldest_seconds",
+        "How long a worker has had the message that one has had for longest; 0 if none has any.",
+        _oldest_seconds,
         labels=OF_SESSION,
     ),
 )
@@ -241,6 +325,7 @@ ALL = (
     *TOTALS,
     *TOPICS,
     *SESSIONS,
+    *SHARED,
     *UNLISTED,
     POLLS,
     STREAMS,
@@ -463,14 +548,15 @@ class Metrics(Collector):
             sessions[key] = min(sessions.get(key, row), row, key=lambda it: it["committed"])
         of_topics, of_sessions = self._choices()
         listed = of_topics.of({key: row["bytes"] for key, row in topics.items()})
-        named = of_sessions.of(
-            {key: row["next_offset"] - row["committed"] for key, row in sessions.items()}
-        )
+        named = of_sessions.of({key: _unsettled(row) for key, row in sessions.items()})
         for family in TOPICS:
             rows = of_names if family.type == "counter" else topics
             yield family.of((key, rows[key]) for key in listed)
         for family in SESSIONS:
             yield family.of((key, sessions[key]) for key in named)
+        shared = [key for key in named if "shared" in sessions[key]]
+        for family in SHARED:
+            yield family.of((key, {**sessions[key], "now_us": now_us}) for key in shared)
         known = len(sessions) if self.prefix else reading.broker["sessions"]
         unlisted = {"topics": len(topics) - len(listed), "sessions": known - len(named)}
         for family in UNLISTED:

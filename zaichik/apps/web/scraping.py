@@ -225,7 +225,8 @@ async def _sessions(client: Client, prefix: str) -> list[Row]:
     more, after = True, ""
     for _ in range(MOST_PAGES):
         page, more = await client.describe_page(Kind.SUBSCRIPTIONS, prefix, after=after)
-        found += (row for row in page["subscriptions"] if row["session"])
+        # A shared name has a row beside those of its workers.
+        found += (row for row in page["subscriptions"] if row["session"] and "worker" not in row)
         if not more:
             break
         after = page["subscriptions"][-1]["name"]

@@ -4,13 +4,15 @@ Everything that changes a little is an object, so that a `delta` has only the pa
 marks by what and where they are, readers by their name, messages by their offset.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from zaichik.apps.views import sentence
 from zaichik.apps.views.memory import Memory, Rates
 from zaichik.apps.views.picture import Picture, picture
 from zaichik.apps.views.printable import printable
+from zaichik.apps.views.shared_names import SharedName, shared_names
 from zaichik.apps.views.topic_state import TopicState
 from zaichik.apps.web.events import JSON, lean
 
@@ -30,6 +32,9 @@ OF_READER = (
         "ahead",
         "delivered",
         "skipped",
+        "lag",
+        "passed",
+        "shared",
     ),
     *("credit", "in_flight", "waiting_for", "waiting_for_code"),
 )
@@ -70,7 +75,7 @@ def _reading(state: TopicState, drawn: Picture) -> JSON:
     often = sorted(state.drops, key=lambda key: -state.drops[key])[:MOST_KEYS]
     readers = {lane.name for lane in drawn.lanes}
     ages = {}
-    for base, at_us in _spread(state.marks):
+    for base, at_us in _spread(state.marks, drawn):
         ages[str(base)] = round((state.now_us - at_us) / 1e6, 1)
     rows = {}
     for row in state.readers:
@@ -80,16 +85,37 @@ def _reading(state: TopicState, drawn: Picture) -> JSON:
     drops = {key: state.drops[key] for key in counted}
     label = printable(state.name, NAME_CELLS)
     messages = {str(message["offset"]): message for message in state.messages}
+    table = None
+    if state.is_table:
+        table = sentence.of_table(state)
     return {
         "now_us": state.now_us,
         "boot": state.boot,
         "ages": ages,
         "topic": {**state.topic, "label": label},
+        "table": table,
+        "shared": [_shared(name) for name in shared_names(state)],
         "readers": rows,
         "windows": windows,
         "messages": messages,
         "drops": drops,
         "missing": list(state.missing),
+    }
+
+
+def _shared(name: SharedName) -> JSON:
+    """Returns a shared name in words and numbers."""
+    workers = [
+        {"label": it.label, "words": it.words, "waiting_for": it.waiting_for} for it in name.busiest
+    ]
+    return {
+        "label": name.label,
+        "held": name.held_words,
+        "waiting": name.waiting_words,
+        "dead": name.dead,
+        "to_hand_out": name.to_hand_out,
+        "waiting_for": name.waiting_for,
+        "workers": workers,
     }
 
 
@@ -103,9 +129,16 @@ def staged(readings: Sequence[JSON], width: float) -> JSON:
     return shown(states[-1], memory, {}, width, "auto") | told
 
 
-def _spread(marks: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
-    """Returns a few of them, evenly spread."""
-    return marks[:: max(-(-len(marks) // MOST_AGES), 1)]
+def _spread(marks: Sequence[tuple[int, int]], drawn: Picture) -> Iterator[tuple[int, int]]:
+    """Yields a few of them, whose places in the picture are far enough from each other."""
+    _, width = drawn.axis[-1]
+    room = width / MOST_AGES
+    free_from = -room
+    for offset, at_us in marks:
+        place = drawn.place(offset)
+        if place >= free_from and offset >= drawn.axis[0][0]:
+            free_from = place + room
+            yield offset, at_us
 
 
 def _drawn(drawn: Picture) -> JSON:

@@ -21,10 +21,11 @@ from rich.console import Console
 from zaichik.base.counted import counted
 from zaichik.base.escapes import shown
 from zaichik.base.relative_time import in_words
+from zaichik.base.sizes import show_size
 from zaichik.cli import connecting, limits, names, screen, topic_settings
 from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.commands.topics import imbalance, with_readers
-from zaichik.cli.quantities import show_size, show_time
+from zaichik.cli.quantities import show_time
 from zaichik.client.errors import InvalidField
 
 ARGUMENTS = (
@@ -53,12 +54,10 @@ async def run(arguments: Namespace, console: Console) -> None:
         if arguments.json:
             screen.print_json({"topic": topic, "subscriptions": readers})
             return
-        _show_topic(console, topic, away=sum(not _is_there(reader) for reader in readers))
+        _show_topic(console, topic, away=sum(map(_is_away, readers)))
         for reader in readers:
             console.print()
-            _show_subscription(console, reader) if _is_there(reader) else _show_away(
-                console, reader
-            )
+            _show_reader(console, reader)
 
 
 async def _describe_connections(arguments: Namespace, console: Console) -> None:
@@ -152,9 +151,20 @@ def _show_broker(console: Console, state: dict[str, Any]) -> None:
         screen.print_table(console, limits.table(state["limits"], state["topic_defaults"]))
 
 
-def _is_there(subscription: dict[str, Any]) -> bool:
-    """Returns whether the subscription has a reader; if not, it is a name whose reader is away."""
-    return bool(subscription["connection"])
+def _is_away(subscription: dict[str, Any]) -> bool:
+    """Returns whether it is a name whose reader is away. A shared one is not: it has no reader."""
+    return not subscription["connection"] and "shared" not in subscription
+
+
+def _show_reader(console: Console, state: dict[str, Any]) -> None:
+    if "shared" in state:
+        _show_shared_name(console, state)
+    elif "worker" in state:
+        _show_worker(console, state)
+    elif _is_away(state):
+        _show_away(console, state)
+    else:
+        _show_subscription(console, state)
 
 
 def _show_topic(console: Console, state: dict[str, Any], *, away: int) -> None:
@@ -231,6 +241,57 @@ def _show_away(console: Console, state: dict[str, Any]) -> None:
         ("ahead", state["ahead"]),
     ]
     screen.print_rows(console, f"subscription {shown(state['session'])}", pairs)
+
+
+def _show_shared_name(console: Console, state: dict[str, Any]) -> None:
+    shared = state["shared"]
+    places = ("with_workers", "ready", "delayed", "blocked", "absent")
+    there = [f"{name.replace('_', ' ')} {shared[name]:,}" for name in places if shared[name]]
+    fates = {name: shared[name] for name in ("done", "dead", "open")}
+    fates["skipped"] = state["skipped"]
+    rare = {"passed": state["passed"], "forgotten": shared["forgotten"]}
+    fates |= {name: count for name, count in rare.items() if count}
+    due = state["cursor"] - state["start"]
+    pairs: list[screen.Row] = [
+        ("waiting for", state["waiting_for"]),
+        ("position", f"first not settled {state['committed']:,}, next {state['cursor']:,}"),
+        ("open", ", ".join(there) or "nothing"),
+        (f"since {state['start']:,}", f"{due:,} = {_sum(fates)}"),
+        ("to hand out", state["lag"]),
+    ]
+    if shared["oldest_us"] is not None:
+        pairs.insert(3, ("oldest", f"with a worker since {show_time(shared['oldest_us'])}"))
+    if shared["due_us"] is not None:
+        pairs.insert(3, ("comes again", show_time(shared["due_us"])))
+    workers = counted(shared["workers"], "worker")
+    title = f"shared name {shown(state['session'])}: {workers}, {shared['dead']:,} dead"
+    screen.print_rows(console, title, pairs)
+    _show_imbalance(console, state)
+
+
+def _sum(parts: dict[str, int]) -> str:
+    return " + ".join(f"{name} {count:,}" for name, count in parts.items())
+
+
+def _show_worker(console: Console, state: dict[str, Any]) -> None:
+    worker = state["worker"]
+    has = f"{worker['has']:,} of {counted(state['credit'], 'message')}"
+    if worker["overdue"]:
+        has += f", and {worker['overdue']:,} overdue"
+    if worker["since_us"] is not None:
+        has += f", since {show_time(worker['since_us'])}"
+    timeout = "none"
+    if worker["timeout_us"]:
+        timeout = in_words(worker["timeout_us"])
+    pairs: list[screen.Row] = [
+        ("waiting for", state["waiting_for"]),
+        ("has", has),
+        ("time-out", timeout),
+        ("handed out", state["delivered"]),
+    ]
+    who = shown(state["client"]) or "a client without a name"
+    title = f"worker {state['connection']}.{state['id']} of {shown(state['session'])}: {who}"
+    screen.print_rows(console, title, pairs)
 
 
 def _show_imbalance(console: Console, state: dict[str, Any]) -> None:

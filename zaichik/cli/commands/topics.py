@@ -18,10 +18,11 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.base.escapes import shown
+from zaichik.base.sizes import show_size
 from zaichik.cli import connecting, names, narrow_table, screen
 from zaichik.cli.arguments import Namespace, argument
 from zaichik.cli.failure import Failure
-from zaichik.cli.quantities import show_duration, show_size
+from zaichik.cli.quantities import show_duration
 from zaichik.client.client import Client
 
 COUNTS = {
@@ -32,11 +33,23 @@ COUNTS = {
     "expired": "expired",
     "evicted": "evicted",
     "superseded": "superseded",
+    "keys": "keys",
+    "tombstones": "tombstones",
     "readers": "subscriptions",
 }
+OF_TABLES = ("superseded", "keys", "tombstones")
 GAP = 2  # letters between two columns
 NAME_WIDTH = 20  # letters of a topic's name that always have room
-FIRST_TO_GO = ("window", "retention", "superseded", "next", "bytes", "expired")
+FIRST_TO_GO = (
+    "window",
+    "retention",
+    "tombstones",
+    "superseded",
+    "next",
+    "bytes",
+    "expired",
+    "keys",
+)
 
 ARGUMENTS = (
     argument("[PREFIX]", "only topics whose names begin with this", names.name, default=""),
@@ -65,7 +78,8 @@ def _show(console: Console, topics: list[dict[str, Any]]) -> None:
     """Print a table of the topics; on a terminal, without the columns that do not fit."""
     counts = dict(COUNTS)
     if not any(topic["settings"].get("table") for topic in topics):
-        del counts["superseded"]
+        for name in OF_TABLES:
+            del counts[name]
     rows = [_row(topic, counts) for topic in topics]
     columns = list(rows[0])
     if console.is_terminal:
@@ -90,8 +104,8 @@ def _row(topic: dict[str, Any], counts: dict[str, str]) -> dict[str, str]:
         window = show_duration(window_ms)
     row = {"topic": shown(topic["name"])}
     for heading, name in counts.items():
-        # Brokers without tables supersede nothing.
-        row[heading] = screen.number(topic.get(name, 0))
+        # Other topics have no keys, and older brokers do not report what was superseded.
+        row[heading] = screen.number(topic.get(name))
     row["retention"] = show_duration(settings["retention_ttl_ms"])
     row["window"] = window
     row["bytes"] = show_size(topic["bytes"])

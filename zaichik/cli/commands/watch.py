@@ -3,13 +3,14 @@
 Draw a topic as a strip of its messages, the oldest at the left, with a lane for each reader: its
 distance to the right end is its lag. At the far left are messages that are gone: expired (x), or
 evicted (a cross) because the topic was full. Without TOPIC, list all topics, the busiest first;
-Enter opens one.
+Enter opens one. With a pattern, such as 'orders.*', list those that match it.
 
 On a terminal the picture moves, and its last line says what the keys do. In a pipe it is printed
 once. Watching takes at most a fiftieth of the broker's time, and holds up no publisher.
 
 Examples:
   zaichik watch                  # all topics: s sorts, / filters, Enter opens
+  zaichik watch 'orders.*'       # the topics that match
   zaichik watch orders           # one topic: tab chooses a reader, z zooms
   zaichik watch orders | cat     # once, without colours
   zaichik watch orders --ascii   # for a terminal without box-drawing letters
@@ -28,12 +29,13 @@ from zaichik.apps.views.styled_lines import Line, ansi, ascii_only, fitted, line
 from zaichik.apps.watch.polling import Poller, TopicPoll
 from zaichik.base.escapes import harmless, shown
 from zaichik.cli import connecting, failure, names, screen
-from zaichik.cli.arguments import Namespace, argument
+from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure
 from zaichik.cli.terminal import FullScreen, Keys, typed
 from zaichik.cli.top import Table
 from zaichik.cli.watch_topic import Topic
 from zaichik.client.backoff import backoff
+from zaichik.client.patterns.pattern import Pattern, is_pattern
 
 RETRY_S = 0.25, 4.0
 SNAPSHOT_S = 0.25  # between the two readings that a rate is made of
@@ -44,6 +46,7 @@ STALE_S = (
 
 ARGUMENTS = (
     argument("[TOPIC]", "the topic to draw; without it, all topics are listed", names.name),
+    argument("--exact", "a * in TOPIC is a character of its name, and not a pattern"),
     argument("--ascii", "draw with ASCII only"),
     connecting.ADDRESS,
 )
@@ -51,26 +54,44 @@ ARGUMENTS = (
 
 async def run(arguments: Namespace, console: Console) -> None:
     """Draw once, or until q or Ctrl-C."""
+    pattern = _pattern(arguments)
     is_ascii = arguments.ascii or not (sys.stdout.encoding or "").lower().startswith("utf")
     if console.is_terminal and not console.is_dumb_terminal and sys.stdin.isatty():
         async with connecting.connected(arguments, "watch"):
             pass  # if there is no broker, that is said as other commands say it
         with screen.logging_to(logging.NullHandler(), logging.CRITICAL):
-            await Watch(arguments, is_ascii=is_ascii).run()
+            await Watch(arguments, pattern, is_ascii=is_ascii).run()
         return
     async with connecting.connected(arguments, "watch") as client:
-        for row in await _snapshot(Poller(client, rests=False), arguments.topic, console.width):
+        poller = Poller(client, rests=False)
+        for row in await _snapshot(poller, arguments.topic, pattern, console.width):
             console.file.write(plain(ascii_only(row) if is_ascii else row).rstrip() + "\n")
 
 
-async def _snapshot(poller: Poller, name: str | None, width: int) -> list[Line]:
+def _pattern(arguments: Namespace) -> Pattern | None:
+    """Returns the pattern that is to be watched; None if it is one topic, or all.
+
+    Raises:
+        WrongUsage: it can match nothing.
+    """
+    if arguments.topic is None or arguments.exact or not is_pattern(arguments.topic):
+        return None
+    try:
+        return Pattern(arguments.topic)
+    except ValueError as error:
+        raise WrongUsage(str(error)) from None
+
+
+async def _snapshot(
+    poller: Poller, name: str | None, pattern: Pattern | None, width: int
+) -> list[Line]:
     """Returns the picture of a topic, or the table, from two readings of the broker.
 
     Raises:
         Failure: there is no such topic.
     """
-    if name is None:
-        table = Table()
+    if name is None or pattern is not None:
+        table = Table(pattern)
         await table.poll(poller)
         await anyio.sleep(SNAPSHOT_S)
         await table.poll(poller)
@@ -88,18 +109,18 @@ class Watch:
 
     Args:
         arguments: the command's.
+        pattern: of the topics that are listed.
         is_ascii: whether to draw with ASCII only.
     """
 
-    def __init__(self, arguments: Namespace, *, is_ascii: bool) -> None:
+    def __init__(self, arguments: Namespace, pattern: Pattern | None, *, is_ascii: bool) -> None:
         self._arguments = arguments
         self._is_ascii = is_ascii
         self._render = plain if os.environ.get("NO_COLOR") else ansi
-        self._table = Table()
-        self._view: Table | Topic
-        if arguments.topic is None:
-            self._view = self._table
-        else:
+        self._table = Table(pattern)
+        self._is_one = arguments.topic is not None and pattern is None
+        self._view: Table | Topic = self._table
+        if self._is_one:
             self._view = Topic(arguments.topic)
         self._screen = FullScreen(sys.stdout)
         self._trouble = "connecting"
@@ -176,7 +197,7 @@ class Watch:
         elif key == "/":
             self._is_typing = True
         elif key in {"q", "escape"}:
-            if isinstance(view, Table) or self._arguments.topic is not None:
+            if isinstance(view, Table) or self._is_one:
                 return key != "q"
             self._show(self._table)
         elif key == "c" and isinstance(view, Topic):

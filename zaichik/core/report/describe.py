@@ -24,6 +24,7 @@ from zaichik.core.report.rows import (
     connection_row,
     counters,
     marks,
+    readable,
     reader_row,
     slowest,
     topic_row,
@@ -33,7 +34,7 @@ from zaichik.core.rights import Action, User, topic_of
 from zaichik.core.settings import out_of_range
 from zaichik.core.shared_names.shared_position import SharedPosition
 from zaichik.core.shared_names.shared_reader import SharedReader
-from zaichik.core.shared_names.shared_rows import shared_row, worker_row
+from zaichik.core.shared_names.shared_rows import shared_row, since_us, worker_row
 from zaichik.core.subscriber import Subscriber
 from zaichik.core.subscription_manager import SubscriptionManager
 from zaichik.core.topic_controller import TopicController
@@ -53,6 +54,7 @@ MAX_WINDOWS = 256
 MAX_KEY_BYTES = 32 * 1024
 MAX_MARKS = 128
 MAX_FURTHEST = 16
+MAX_WORKERS = 16
 
 
 class Query(NamedTuple):
@@ -315,7 +317,11 @@ def _marks(query: Query) -> JSON:
     if topic is None:
         return {"marks": []}
     most = min(query.request.limit, MAX_MARKS)
-    return {"marks": marks(topic, most, query.now_us)}
+    found = marks(topic, most, query.now_us)
+    page: JSON = {"marks": found}
+    if topic.retained.has_holes:
+        page["readable"] = readable(topic, found)
+    return page
 
 
 def _one(query: Query, also: Action) -> TopicController | None:
@@ -332,16 +338,34 @@ def _one(query: Query, also: Action) -> TopicController | None:
 
 
 def _furthest(query: Query) -> JSON:
-    """Returns one topic's rows of kind 2, those that need the oldest messages first."""
+    """Returns one topic's rows of kind 2, those that need the oldest messages first.
+
+    After them come workers of the shared names among them, those first that have had something for
+    longest.
+    """
     topic = query.broker.registry.find(query.request.prefix)
     if topic is None:
         return {"subscriptions": []}
     most = min(query.request.limit, MAX_FURTHEST)
     rows = []
+    workers: list[SharedReader] = []
     for position in nsmallest(most, _visible(query, topic), key=attrgetter("needed")):
         listed = _listed(query.broker, topic, position)
         rows.append(listed.row(query.now_us))
+        if isinstance(position, SharedPosition):
+            workers.extend(position.readers.values())
+    for reader in nsmallest(MAX_WORKERS, workers, key=partial(_at_work, query.now_us)):
+        listed = _listed_reader(*query.broker.readers[reader.name])
+        rows.append(listed.row(query.now_us))
     return {"subscriptions": rows}
+
+
+def _at_work(now_us: int, reader: SharedReader) -> int:
+    """Returns since when a worker has had something; `now_us` if it has nothing."""
+    at_us = since_us(reader)
+    if at_us is None:
+        return now_us
+    return at_us
 
 
 def _visible(query: Query, topic: TopicController) -> Iterator[Position]:

@@ -1,5 +1,6 @@
 """The rows that `describe` reports: connections, topics, and positions with or without a reader."""
 
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -31,7 +32,12 @@ COLUMNS = (
     "epoch",
     "superseded",
     "resident",
+    "lag",
+    "keys",
+    "tombstones",
 )
+# Of these, what only a table's row has.
+COLUMNS_OF_TABLES = ("keys", "tombstones")
 
 
 def connection_row(name: str, manager: SubscriptionManager) -> JSON:
@@ -83,9 +89,12 @@ def counters(topic: TopicController, last: Position | None, now_us: int) -> tupl
     retained = topic.retained
     # Without a position, nothing is needed but what comes next.
     needed = topic.end
+    lag = 0
     if last is not None:
         needed = last.needed
+        lag = last.unsettled(retained)
     size, _ = retained.held()
+    own = retained.own_fields()
     return (
         topic.name,
         retained.head,
@@ -104,6 +113,9 @@ def counters(topic: TopicController, last: Position | None, now_us: int) -> tupl
         topic.epoch,
         retained.superseded,
         retained.resident - retained.damaged,
+        lag,
+        own.get("keys"),
+        own.get("tombstones"),
     )
 
 
@@ -116,6 +128,9 @@ def topic_row(topic: TopicController, last: Position | None, its_name: str, now_
     counted = dict(zip(COLUMNS, values, strict=True))
     # The settings have it, in a part of their own.
     del counted["capacity"]
+    # As what only some topics have, these are at the end.
+    for name in COLUMNS_OF_TABLES:
+        del counted[name]
 
     stored = topic.end
     damaged = counted["damaged"]
@@ -153,6 +168,16 @@ def marks(topic: TopicController, most: int, now_us: int) -> list[tuple[int, int
     return topic.retained.marks(most)
 
 
+def readable(topic: TopicController, marks: list[tuple[int, int]]) -> list[int]:
+    """Returns for each mark how many messages from it up to the next one can be read."""
+    offsets = [offset for offset, _ in marks]
+    offsets.append(topic.end)
+    counts = []
+    for begin, end in pairwise(offsets):
+        counts.append(end - begin - topic.retained.holes_between(begin, end))
+    return counts
+
+
 def reader_row(manager: SubscriptionManager, reader: Reader, now_us: int) -> JSON:
     """Returns the state of a live subscription."""
     topic = reader.topic
@@ -178,6 +203,7 @@ def reader_row(manager: SubscriptionManager, reader: Reader, now_us: int) -> JSO
         "skipped": reader.skipped,
         "passed": reader.passed,
         "ahead": ahead,
+        "lag": ahead - topic.retained.holes_between(reader.cursor, topic.end),
         "start": reader.start,
         "connection": manager.number,
         "client": manager.client_name,
@@ -195,6 +221,7 @@ def away_row(
 
     Its next reader will begin there.
     """
+    retained = topic.retained
     start = position.committed
     # Lag is never delivered, but settled: the committed offset may be the greater one.
     cursor = max(position.committed, position.delivered)
@@ -211,10 +238,11 @@ def away_row(
         "credit_bytes": 0,
         "in_flight": 0,
         "in_flight_bytes": 0,
-        "delivered": cursor - start,
+        "delivered": cursor - start - retained.holes_between(start, cursor),
         "skipped": 0,
         "passed": 0,
         "ahead": topic.end - cursor,
+        "lag": topic.end - cursor - retained.holes_between(cursor, topic.end),
         "start": start,
         "client": "",
         "until": None,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from zaichik.base.counted import counted
 from zaichik.core.position import Position
+from zaichik.core.retained import Retained
 from zaichik.core.topic_controller import TopicController
 from zaichik.core.work_queue.tickets import BLOCK
 from zaichik.core.work_queue.work_queue import WorkQueue
@@ -63,6 +64,12 @@ class SharedPosition(Position):
         if self._saved_needed is not None:
             return min(needed, self._saved_needed)
         return needed
+
+    def unsettled(self, retained: Retained) -> int:
+        """See `Position`. Those between open ones may be settled, and the dead are."""
+        ledger = self.queue.ledger
+        end = retained.end
+        return ledger.open + end - ledger.next - retained.holes_between(ledger.next, end)
 
     @property
     def description(self) -> str:

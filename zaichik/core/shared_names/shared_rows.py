@@ -57,6 +57,8 @@ def _shared(position: SharedPosition) -> JSON:
     queue = position.queue
     ledger = queue.ledger
     places = Counter(message.place for message in ledger.open_messages())
+    handed_out = [since_us(reader) for reader in position.readers.values()]
+    due = [it.due_us for it in ledger.open_messages() if it.place == Place.DELAYED]
     key, behind = ledger.keys.busiest()
     found = {
         "workers": len(position.readers),
@@ -72,6 +74,8 @@ def _shared(position: SharedPosition) -> JSON:
         "dead": len(ledger.dead),
         "done": ledger.done,
         "forgotten": ledger.forgotten,
+        "oldest_us": min((at_us for at_us in handed_out if at_us is not None), default=None),
+        "due_us": min(due, default=None),
     }
     if behind:
         found["busiest_key_bytes"] = len(key)
@@ -116,10 +120,29 @@ def worker_row(manager: SubscriptionManager, reader: SharedReader, now_us: int) 
         "worker": {
             "has": len(worker.held),
             "overdue": len(worker.overdue),
+            "since_us": since_us(reader),
             "timeout_us": worker.timeout_us,
         },
         "left_over": {},
     }
+
+
+def since_us(reader: SharedReader) -> int | None:
+    """Returns when a worker was handed out the oldest message that it has, late ones included.
+
+    None if it has nothing. Of frames before those that are remembered the time is not known: then
+    the time of the oldest one that is, so it is at least as long.
+    """
+    worker = reader.worker
+    tickets = [*worker.held, *worker.overdue]
+    if not tickets:
+        return None
+    oldest = min(tickets)
+    found: int | None = None
+    for first, at_us in reader.sent:
+        if found is None or first <= oldest:
+            found = at_us
+    return found
 
 
 def _waiting_for(reader: SharedReader) -> tuple[str, str]:
@@ -156,5 +179,6 @@ def _common(name: str, position: SharedPosition, now_us: int) -> JSON:
         "next_offset": topic.end,
         "redelivered_below": None,
         "ahead": topic.end - ledger.next,
+        "lag": topic.end - ledger.next - topic.retained.holes_between(ledger.next, topic.end),
         "until": None,
     }

@@ -292,6 +292,13 @@ class DurableTable(Table):
         """See `Retained` (DUR-7). Those that the head passes still count."""
         return self._damaged
 
+    def holes_between(self, begin: int, end: int) -> int:
+        """See `Retained`. What a repair has given up is lag, and no hole."""
+        holes = super().holes_between(begin, end)
+        for first, after in self.lost:
+            holes -= max(0, min(after, end) - max(first, begin, self.kept.head))
+        return holes
+
     @property
     def waiting_batches(self) -> int:
         """See `Retained`: writes, of which some may hold no batch."""

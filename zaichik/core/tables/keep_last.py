@@ -834,22 +834,46 @@ class KeepLast:
         return self.offset_of(part.key(row))
 
     def marks(self, most: int) -> list[tuple[int, int]]:
-        """Returns the first offsets of some parts, and when they were accepted, spread evenly.
+        """Returns offsets of messages, in order, and when they were accepted.
 
-        If `most` is more than 1, the oldest message and the newest are among them.
+        Half of them are the newest ones, the others are spread evenly over all before these. If
+        there are not more than `most`, all are among them.
         """
-        if not self._parts:
+        newest = self._newest(max(most // 2, 1))
+        if not newest:
             return []
-        offsets = [self.readable_from(part.offsets[0]) for part in self._parts]
-        offsets.append(self._parts[-1].offsets[self._parts[-1].alive.rfind(1)])
-        count = min(most, len(offsets))
-        steps = max(count - 1, 1)
-        marks: list[tuple[int, int]] = []
-        for step in range(count):
-            offset = offsets[step * (len(offsets) - 1) // steps]
-            index, row = self._place(offset)
-            marks.append((offset, self._parts[index].times[row]))
-        return marks
+        starts = [*accumulate((len(part.alive) for part in self._parts), initial=0)]
+        index, row = self._place(newest[0][0])
+        rows = starts[index] + row
+        steps = most - len(newest)
+        # There is room for all, so no row is left out.
+        if self.live - len(newest) <= steps:
+            steps = rows
+        found: dict[int, int] = {}
+        for step in range(min(steps, rows)):
+            at = step * rows // steps
+            index = bisect_right(starts, at) - 1
+            part = self._parts[index]
+            row = part.live_from(at - starts[index])
+            # Those that follow in this part are dead, and in the next one some are not.
+            if row < 0:
+                part = self._parts[index + 1]
+                row = part.live_from(0)
+            found[part.offsets[row]] = part.times[row]
+        return [*(found | dict(newest)).items()]
+
+    def _newest(self, most: int) -> list[tuple[int, int]]:
+        """Returns the offsets of the newest messages, in order, and when they were accepted."""
+        found: list[tuple[int, int]] = []
+        for part in reversed(self._parts):
+            row = part.alive.rfind(1)
+            while row >= 0 and len(found) < most:
+                found.append((part.offsets[row], part.times[row]))
+                row = part.alive.rfind(1, 0, row)
+            if len(found) == most:
+                break
+        found.reverse()
+        return found
 
     def wait(self, waiter: object, wake: Callable[[], None]) -> None:
         """Call `wake` once, when the next message is stored."""

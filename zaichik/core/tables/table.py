@@ -326,6 +326,13 @@ class Table(Retained):
         """See `Retained`."""
         return self.kept.marks(most)
 
+    def holes_between(self, begin: int, end: int) -> int:
+        """See `Retained`."""
+        begin = max(begin, self.kept.head)
+        if begin >= end:
+            return 0
+        return end - begin - self.kept.live_between(begin, end)[0]
+
     def nearest(self, key: bytes, at_us: int) -> Found:
         """See `Retained`. There is one message of a key at most, and it is found at once."""
         before: Match | None = None

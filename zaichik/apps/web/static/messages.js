@@ -24,7 +24,7 @@ export class Messages {
   item(message) {
     const name = `${message.offset} ${message.accepted_us} ${this.choice.value}`;
     if (!this.items.has(name)) {
-      const [payload, note] = as(message, this.choice.value);
+      const [payload, note] = message.is_tombstone ? ["", "† a tombstone: its key is deleted"] : as(message, this.choice.value);
       // Not by the tab key, which would stop fifty times: the form beside it takes an offset, too.
       const offset = button(count(message.offset), () => this.choose(message), { class: "offset", tabindex: "-1", title: "What became of it?" });
       this.items.set(name, h("li", {}, offset, " ", message.key === undefined ? null : h("bdi", { class: "key" }, message.key), " ",

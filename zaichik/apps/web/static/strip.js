@@ -14,9 +14,9 @@ const SAY_MS = 5000; // between two sentences for a screen reader
 const NO_TIME_S = 0.1; // is not worth a word
 const TRENDS = { "↗": "growing ↗", "→": "steady →", "↘": "shrinking ↘" };
 const STATES = { "waits for commit": "must commit first", lost: "lost some, not told yet" };
-export const RING_KINDS = ["resident", "expiring", "expired", "evicted", "either", "gone"]; // the rest is of lanes
-const COUNTED = ["in_flight", "redelivered", "lost"]; // have their number in the drawing
-export const PATTERNS = { expired: "clock", evicted: "cross", either: "cross", gone: "dots" };
+export const RING_KINDS = ["resident", "sparse", "holes", "expiring", "expired", "evicted", "either", "gone"]; // the rest is of lanes
+const COUNTED = ["in_flight", "shared", "redelivered", "lost"]; // have their number in the drawing
+export const PATTERNS = { holes: "holes", expired: "clock", evicted: "cross", either: "cross", gone: "dots" };
 export const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** Draws one picture after the other into `host`. A lane is a button that calls `pick` with its name, if there is one. */
@@ -108,10 +108,11 @@ export class Strip {
 
   /** Messages that are there, or were. With room, each is a cell with its text. */
   bar({ kind, from, to, first, end, text, level }, add, texts) {
-    const height = RING.height * (SLOWEST + (1 - SLOWEST) * level);
+    const height = RING.height * (kind === "sparse" ? level : SLOWEST + (1 - SLOWEST) * (PATTERNS[kind] ? 1 : level));
     const [wide, top] = [to - from, RING.top + RING.height - height];
     const gap = wide > 3 && kind === "resident" ? 1 : 0;
     add(kind, box(from + gap / 2, top, Math.max(wide - gap, 1), height));
+    if (kind === "sparse") add("holes", box(from, RING.top, Math.max(wide, 1), RING.height - height));
     if (end !== first + 1 || wide < NAMED || PATTERNS[kind]) return;
     texts.push([(from + to) / 2, RING.top + RING.height + 12, count(first), "offset"]);
     const fits = Math.floor((wide - 4) / LETTER);
@@ -160,6 +161,7 @@ export function shape(kind, from, to, middle) {
   const wide = Math.max(to - from, 3);
   switch (kind) {
     case "cursor": return `M${from} ${middle - 11}v22`;
+    case "shared": return box(from, middle - 4, wide, 8);
     case "in_flight": return box(from, middle - 8, wide, 16);
     case "redelivered": return box(from, middle - 8, wide, 16) + box(from + 2, middle - 5, Math.max(wide - 4, 1), 10);
     case "lost": return `${box(from, middle - 5, wide, 10)}M${from} ${middle - 10}l-7 10l7 10`;
@@ -190,6 +192,7 @@ const box = (left, top, width, height) =>
 
 function patterns() {
   const lines = {
+    holes: "M-1 7l2 2M0 0l8 8M7 -1l2 2",
     clock: "M-1 1l2 -2M0 8l8 -8M7 9l2 -2",
     cross: "M-1 1l2 -2M0 8l8 -8M7 9l2 -2M1 9l-2 -2M8 8l-8 -8M9 1l-2 -2",
     dots: "M2 2h1v1h-1zM6 6h1v1h-1z",

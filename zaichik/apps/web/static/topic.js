@@ -10,9 +10,15 @@ import { legend } from "./legend.js";
 import { Messages } from "./messages.js";
 import { Rates } from "./rates.js";
 import { Sums } from "./sums.js";
+import { Work } from "./work.js";
 
 const ZOOMS = ["auto", "ring", "lag", "live"];
 const NAMES = { auto: "auto", ring: "all that is stored", lag: "from the slowest reader", live: "the newest" };
+const FULL = {
+  table: "When it is full, new keys are refused.",
+  reject: "When it is full, publishers wait for the slowest reader.",
+  evict: "When it is full, the oldest messages go, so publishers never wait.",
+};
 const RESIZE_MS = 200;
 const NEWS_S = 5; // so long behind is worth a word to a screen reader
 
@@ -32,10 +38,11 @@ export class Topic {
     this.rates = new Rates();
     this.sums = new Sums();
     this.keys = new Keys();
+    this.work = new Work();
     this.asking = asking(name);
     this.messages = new Messages((message) => this.asking.about(message));
     this.settings = h("dl", { class: "settings" });
-    this.readers = table("The readers of this topic", ["Reader", "Behind", "Committed", "In flight", "Credit", "Lost", "Waits for"], []);
+    this.readers = table("The readers of this topic", ["Reader", "Behind", "Committed", "In flight", "Credit", "Lost", "Holes passed", "Waits for"], []);
     this.details = h("details", {}, h("summary", { "aria-keyshortcuts": "t" }, "The readers as a table"), wide(this.readers));
     this.missing = h("p", { class: "hint" });
     this.copies = copying(page);
@@ -43,7 +50,7 @@ export class Topic {
     this.main = h("section", { class: "topic waiting" },
       h("div", { class: "bar" }, h("h1", {}, this.title), this.zoomed),
       h("dl", { class: "answers" }, ...Object.values(this.answers).map((it) => it.element)),
-      this.picture, this.hidden, legend(), this.details, this.missing,
+      this.picture, this.hidden, this.work.element, legend(), this.details, this.missing,
       h("div", { class: "cards" },
         h("div", {}, card("What became of a message?", this.asking.element), this.keys.element, this.form),
         h("div", {}, card("Last messages", this.messages.element)),
@@ -89,10 +96,11 @@ export class Topic {
     this.strip.mark(this.zoom);
     tell(this.zoomed, `Zoom: ${NAMES[this.zoom] ?? picture.lanes[this.zoom]?.label ?? NAMES.auto}`);
     tell(this.hidden, picture.hidden ? `${count(picture.hidden)} more readers are not shown.` : "");
-    this.answer(picture, topic, rates);
+    this.answer(picture, reading, rates);
     this.rates.show(rates, history);
     this.sums.show(topic);
     this.keys.show(reading);
+    this.work.show(reading.shared ?? []);
     this.messages.show(Object.values(reading.messages ?? {}));
     if (this.details.open) this.showReaders(picture, reading.readers ?? {});
     pairs(this.settings, inPlainWords(topic));
@@ -101,13 +109,15 @@ export class Topic {
   }
 
   /** What most come to ask. */
-  answer({ lanes, marks, hidden }, { resident, settings, bytes, subscriptions }, rates) {
+  answer({ lanes, marks, hidden }, { topic, table: held }, rates) {
+    const { resident, settings, bytes, subscriptions } = topic;
     const { Stored, Publishers, "Furthest behind": Furthest } = this.answers;
-    Stored.say(`${count(resident)} of ${count(settings.capacity)}`, `messages, ${size(bytes)}`);
+    if (held) Stored.say(held[0], `A table. ${held.slice(1).join(" · ")}`);
+    else Stored.say(`${count(resident)} of ${count(settings.capacity)}`, `messages, ${size(bytes)}`);
     const isWalled = Object.keys(marks).some((name) => name.startsWith("wall::"));
     const awaited = Object.keys(marks).find((name) => name.startsWith("wall:") && !name.startsWith("wall::"));
     const slowest = lanes[awaited?.slice(5, awaited.lastIndexOf(":"))];
-    const full = settings.overflow ? "When it is full, publishers wait for the slowest reader." : "When it is full, the oldest messages go, so publishers never wait.";
+    const full = FULL[whenFull(settings)];
     const worst = Object.values(lanes).sort((one, other) => one.rank - other.rank).find((lane) => lane.behind || lane.state !== "caught up");
     const who = slowest?.label ?? "a reader";
     const why = slowest && slowest !== worst ? `: ${slowest.sentence}` : "";
@@ -119,8 +129,8 @@ export class Topic {
   }
 
   showReaders({ lanes }, readers) {
-    fill(this.readers.tBodies[0], Object.entries(readers).map(([name, it]) => row([lanes[name]?.label ?? it.client ?? name, count(it.ahead), count(it.committed),
-      count(it.in_flight), count(it.credit), count(it.skipped), it.waiting_for])));
+    fill(this.readers.tBodies[0], Object.entries(readers).map(([name, it]) => row([lanes[name]?.label ?? it.client ?? name, count(it.lag ?? it.ahead), count(it.committed),
+      count(it.shared?.open ?? it.in_flight), count(it.credit), count(it.skipped), count(it.passed), it.waiting_for])));
   }
 
   /** For those who cannot see the lanes. */
@@ -149,13 +159,17 @@ function answer(question) {
   return { element, say };
 }
 
+const whenFull = ({ table: isTable, overflow }) => (isTable ? "table" : overflow ? "reject" : "evict");
+
 function inPlainWords({ settings, bytes, log_bytes: disk }) {
   const ttl = settings.retention_ttl_ms;
   return [
     ["retention", ttl === "forever" ? "forever" : ttl ? duration(ttl / 1000) : "none"],
-    ["compaction window", settings.compaction_window_ms ? duration(settings.compaction_window_ms / 1000) : "none"],
+    ...(settings.table
+      ? [["kept", "the last message of each key"], ["tombstones kept", settings.tombstones_ms === "forever" ? "forever" : duration(settings.tombstones_ms / 1000)]]
+      : [["compaction window", settings.compaction_window_ms ? duration(settings.compaction_window_ms / 1000) : "none"]]),
     ["capacity", `${count(settings.capacity)} messages, ${size(settings.max_bytes)}`],
-    ["when full", settings.overflow ? "publishers wait (reject)" : "the oldest go (evict)"],
+    ["when full", { table: "new keys are refused", reject: "publishers wait (reject)", evict: "the oldest go (evict)" }[whenFull(settings)]],
     ["in memory", size(bytes)],
     ...(disk === undefined ? [] : [["on disk", size(disk)]]),
   ];

@@ -13,6 +13,7 @@ const COLUMNS = [
 ];
 
 const STATES = { full: "publishers wait" };
+const OF_TABLES = { full: "new keys refused" };
 
 export class Topics {
   static title = "Topics";
@@ -94,7 +95,8 @@ export class Topics {
     tell(cells.bytes, size(topic.bytes));
     tell(cells.readers, count(topic.readers));
     tell(cells.lag, lag(topic));
-    tell(cells.state, STATES[topic.state] ?? topic.state);
+    const states = topic.is_table ? OF_TABLES : STATES;
+    tell(cells.state, states[topic.state] ?? topic.state);
     cells.state.dataset.state = topic.state;
     line.setAttribute("d", spark(topic.spark));
     if (this.rows.size > KEPT) this.rows.delete(this.rows.keys().next().value);
