@@ -158,7 +158,6 @@ def test_a_table_keeps_messages_for_ever_and_has_no_window_unless_told_otherwise
         (((12, 5),), ErrorCode.INVALID_FIELD),
         (((11, 0), (12, 5)), ErrorCode.INVALID_FIELD),
         (((11, 1), (8, 1)), ErrorCode.UNSUPPORTED),
-        (((11, 1), (6, 1)), ErrorCode.UNSUPPORTED),
     ],
     ids=[
         "keeps nothing",
@@ -167,7 +166,6 @@ def test_a_table_keeps_messages_for_ever_and_has_no_window_unless_told_otherwise
         "no table",
         "not a table",
         "on a disk",
-        "with a journal",
     ],
 )
 def test_what_contradicts_a_table_is_refused(pairs, code):

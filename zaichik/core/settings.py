@@ -207,9 +207,6 @@ class TopicSettings:
         if self.durable:
             problem = "a table cannot be durable yet; it is kept in memory"
             raise Refused(ErrorCode.UNSUPPORTED, problem, "settings")
-        if self.journal_bytes:
-            problem = "a table cannot have a journal yet"
-            raise Refused(ErrorCode.UNSUPPORTED, problem, "settings")
 
 
 def _shown(name: str, value: int) -> str:

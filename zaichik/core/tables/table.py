@@ -110,9 +110,13 @@ class Table(Retained):
             )
             raise Refused(ErrorCode.INVALID_FIELD, problem, "batch")
         self._check(change)
-        first_offset = self.kept.next_offset
-        self._store(change, now_us)
         topic = self._topic
+        first_offset = self.kept.next_offset
+        # The journal comes first, as in other topics: it says what is superseded now.
+        if topic.observer is not None:
+            superseded = self.kept.predecessors(batch)
+            topic.observer(batch, kept, first_offset, now_us, superseded)
+        self._store(change, now_us)
         topic.count_stored(batch.count)
         return Published(request_id, first_offset, batch.count, 0, len(topic.readers), b"")
 
