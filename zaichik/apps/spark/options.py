@@ -12,6 +12,7 @@
 | epoch | fail unless the topic is this one; JSON for several topics |
 | partitions | Spark tasks for each topic (default: one for each million messages) |
 | onLag | fail (default) or skip: what to do about messages that are gone already |
+| table | latest: a table's state, a row for each key; changes: with a column deleted |
 | topicPattern | instead: a regular expression for whole names; a stream reads it when it starts |
 | maxMessagesPerTrigger | for streams: messages in one micro-batch at most |
 | minMessagesPerTrigger | for streams: wait for this many, ... |
@@ -46,6 +47,7 @@ _KNOWN = (
     "epoch",
     "partitions",
     "onLag",
+    "table",
     "maxMessagesPerTrigger",
     "minMessagesPerTrigger",
     "maxTriggerDelay",
@@ -72,6 +74,8 @@ class Options:
         epochs: of each topic, which one it must be; None: any.
         partitions: tasks for each topic; None: as many as `MESSAGES_A_TASK` makes.
         on_lag: "fail" or "skip".
+        table: "latest" to read the state of tables, "changes" for their changes, deletions among
+            them; "" for messages as they are.
         max_messages: in one micro-batch; None: all there are.
         min_messages: that a micro-batch waits for.
         max_delay: seconds that it waits at most.
@@ -93,6 +97,7 @@ class Options:
     push_down: bool = False
     exactly_once: bool = False
     name: str = ""
+    table: Literal["", "latest", "changes"] = ""
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, needs_topic: bool = True) -> "Options":
@@ -120,6 +125,11 @@ class Options:
         on_lag = words.get("onlag", "fail")
         if on_lag not in {"fail", "skip"}:
             raise BadOption(f"onLag is {on_lag!r}; it must be fail or skip")
+        table = words.get("table", "")
+        if table not in {"", "latest", "changes"}:
+            raise BadOption(
+                f"table is {table!r}; it must be latest, for a table's state, or changes"
+            )
         start = words.get("start", "earliest")
         end = words.get("end", "latest")
         return cls(
@@ -136,6 +146,7 @@ class Options:
             push_down=_yes(words, "pushDown"),
             exactly_once=_yes(words, "exactlyOnce"),
             name=words.get("name", ""),
+            table=cast('Literal["", "latest", "changes"]', table),
         )
 
     def connect(

@@ -12,7 +12,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from zaichik.apps.spark.columns import MESSAGES
+from zaichik.apps.spark.columns import CHANGES, MESSAGES
+from zaichik.apps.spark.current import CurrentReader
 from zaichik.apps.spark.errors import without_traceback
 from zaichik.apps.spark.narrowing import NarrowedReader
 from zaichik.apps.spark.options import Options
@@ -31,12 +32,16 @@ class ZaichikSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns, unless the user names others."""
+        if self.options.get("table") == "changes":
+            return CHANGES
         return MESSAGES
 
     @without_traceback()
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
         options = Options.of(self.options)
+        if options.table == "latest":
+            return CurrentReader(options, schema)
         if options.push_down:
             return NarrowedReader(options, schema)
         return TopicReader(options, schema)

@@ -19,6 +19,10 @@ The position of a stream with a name follows what Spark has finished. Spark says
 asks for the end of the next micro-batch, beginning with the end of the last one, which is in the
 checkpoint by then; and it calls `commit`, but only when there is something for another micro-batch.
 That is too late for a full topic: nothing can be published to it before the position has moved.
+
+A stream of a table that begins with the earliest message has missed no deletion that was gone by
+then: it holds nothing yet. So until it has come that far, its position says below which offset
+deletions are nobody's loss. Later, a deletion that is gone is like a message that is gone.
 """
 
 import time
@@ -39,6 +43,7 @@ from zaichik.apps.spark.options import Options
 from zaichik.apps.spark.reading import (
     CannotRead,
     Range,
+    check_table,
     other_epoch,
     position,
     read_range,
@@ -46,8 +51,10 @@ from zaichik.apps.spark.reading import (
     tasks,
     whole,
 )
+from zaichik.client.messages import StartAt
 
-Offset = dict[str, dict[str, int]]  # topic: epoch and next
+# Of each topic the epoch, the next offset, and perhaps `known_below`: see `Range`.
+Offset = dict[str, dict[str, int]]
 Result = TypeVar("Result")
 
 
@@ -55,7 +62,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics continuously."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        check(schema)
+        check(schema, has_deletions=options.table == "changes")
+        if options.table == "latest":
+            raise BadOption(
+                "a stream has a table's changes, and not its state: give table=changes, and merge "
+                "them by key; a row with deleted=true deletes its key"
+            )
         if set(options.ends.values()) != {"latest"}:
             raise BadOption(
                 "a stream has no end; leave the option out, or read a table: spark.read"
@@ -83,11 +95,21 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             initial = {}
             for topic, state in self._states(self.options.epochs).items():
-                start = position(self._connection(), state, self.options.starts[topic])
-                initial[topic] = {"epoch": state["epoch"], "next": start}
+                initial[topic] = self._beginning(state, self.options.starts[topic])
             self._initial = initial
             self._hold(initial)
         return self._initial
+
+    def _beginning(self, state: Mapping[str, Any], at: StartAt) -> dict[str, int]:
+        """Returns where a topic is begun with."""
+        if self.options.table:
+            check_table(state)
+        start = position(self._connection(), state, at)
+        place = {"epoch": int(state["epoch"]), "next": start}
+        deleted_below = int(state.get("deleted_below", 0))
+        if at in ("earliest", 0) and deleted_below > start:
+            place["known_below"] = deleted_below
+        return place
 
     @without_traceback()
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 (Spark's)
@@ -109,17 +131,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._hold(known)
         if self._last is None and self._is_too_few(known, ends):
             return start
-        return _shared(known, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
+        if isinstance(limit, ReadMaxRows):
+            ends = _shared(known, ends, limit.max_rows)
+        return _with_known(known, ends)
 
     def _with_added(self, start: Offset) -> Offset:
         """Returns a checkpoint's offsets, and the beginnings of topics added to the query since."""
         new = set(self.options.topics) - start.keys() - self._added.keys()
         # Asked once: where a topic begins moves.
         for topic, state in self._states(dict.fromkeys(new)).items():
-            self._added[topic] = {
-                "epoch": state["epoch"],
-                "next": position(self._connection(), state, "earliest"),
-            }
+            self._added[topic] = self._beginning(state, "earliest")
         return self._added | start
 
     def _is_too_few(self, start: Offset, ends: Offset) -> bool:
@@ -160,13 +181,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._hold(start)
         wholes = []
         for topic, state in states.items():
-            first = (
-                start[topic]["next"]
-                if topic in start
-                else position(self._connection(), state, "earliest")
-            )
+            first = start.get(topic) or self._beginning(state, "earliest")
             _check_end(topic, end[topic]["next"], state["next_offset"])
-            wholes.append(whole(state, first, end[topic]["next"], self.options.on_lag))
+            known_below = first.get("known_below", 0)
+            wholes.append(
+                whole(state, first["next"], end[topic]["next"], self.options.on_lag, known_below)
+            )
         return tasks(wholes, self.options.partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -256,6 +276,17 @@ def _check_end(topic: str, known: int, end: int) -> None:
             "Begin with a new checkpoint, and mind the sink, which has messages that the topic has "
             "no more"
         )
+
+
+def _with_known(start: Offset, ends: Offset) -> Offset:
+    """Returns these ends, and below which offset deletions are still nobody's loss."""
+    after = {}
+    for topic, end in ends.items():
+        after[topic] = end
+        known_below = start[topic].get("known_below", 0)
+        if known_below > end["next"]:
+            after[topic] = end | {"known_below": known_below}
+    return after
 
 
 def _shared(start: Offset, ends: Offset, most: int) -> Offset:

@@ -37,13 +37,13 @@ SPARK_SIDE = (
         title="the topic isn't there, or part of it is gone",
         what="The topic doesn't exist, is another one of that name than before, or messages that "
         "the table should have "
-        "were gone before they could be read.",
+        "were gone before they could be read. Or a table's deletions were, or it is published to "
+        "faster than it can be read.",
         why="A table with a hole, or with rows of two topics, would look complete.",
-        rules="LAG-1 TOP-5 RET-4",
+        rules="LAG-1 TOP-5 RET-4 TAB-5",
         then="`zaichik describe TOPIC` shows what there is. If messages were gone: keep them "
-        "longer (--retention, "
-        "--capacity) or accept the hole with onLag=skip. If it is another topic: begin with a new "
-        "checkpoint.",
+        "longer (--retention, --capacity, --tombstones) or accept the hole with onLag=skip. If it "
+        "is another topic: begin with a new checkpoint.",
         page=_TABLES,
     ),
     Section(
