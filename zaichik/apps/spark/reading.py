@@ -44,6 +44,12 @@ class CannotRead(ZaichikError):
     """The topic is not there, is another one, or some of it is gone."""
 
 
+class TopicIsGone(CannotRead):
+    """The topic is not there, or is another one."""
+
+    name = "CANNOT_READ"
+
+
 @dataclass(frozen=True)
 class Range(InputPartition):
     """What one task reads: the offsets from `start` to `end - 1` of the topic with that epoch.
@@ -175,11 +181,11 @@ def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[
     """Returns what the broker says about a topic.
 
     Raises:
-        CannotRead: it does not exist, or has another epoch.
+        TopicIsGone: it does not exist, or has another epoch.
     """
     state = client.topic(topic)
     if state is None:
-        raise CannotRead(f"there is no topic {topic!r}; see: zaichik topics")
+        raise TopicIsGone(f"there is no topic {topic!r}; see: zaichik topics")
     if epoch not in (None, state["epoch"]):
         event = "The broker was restarted, or the topic was deleted and created again"
         if is_durable(state):
@@ -188,9 +194,9 @@ def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[
     return state
 
 
-def other_epoch(topic: str, known: int | None, now: int, event: str) -> CannotRead:
+def other_epoch(topic: str, known: int | None, now: int, event: str) -> TopicIsGone:
     """The error for a topic that is not the one that was read before; `event` is how that came."""
-    return CannotRead(
+    return TopicIsGone(
         f"{topic} is another topic than the one that was read before: its epoch is {now}, not "
         f"{known}. "
         f"{event} since, and offsets start again at 0. Begin with a new checkpoint, and mind "

@@ -26,7 +26,7 @@ deletions are nobody's loss. Later, a deletion that is gone is like a message th
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -68,7 +68,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "a stream has a table's changes, and not its state: give table=changes, and merge "
                 "them by key; a row with deleted=true deletes its key"
             )
-        if set(options.ends.values()) != {"latest"}:
+        if {options.end, *options.ends.values()} != {"latest"}:
             raise BadOption(
                 "a stream has no end; leave the option out, or read a table: spark.read"
             )
@@ -86,6 +86,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """For the workers: everything but the connection."""
         return self.__dict__ | {"_connected": None, "_client": None, "_positions": None}
 
+    def _topics(self) -> Collection[str]:
+        """Returns the names of the topics that are read now."""
+        return self.options.topics
+
     @without_traceback()
     def initialOffset(self) -> Offset:  # noqa: N802 (Spark's)
         """Where a query begins that has no checkpoint.
@@ -94,8 +98,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if self._initial is None:
             initial = {}
-            for topic, state in self._states(self.options.epochs).items():
-                initial[topic] = self._beginning(state, self.options.starts[topic])
+            epochs = {topic: self.options.epochs.get(topic) for topic in self._topics()}
+            for topic, state in self._states(epochs).items():
+                start = self.options.starts.get(topic, self.options.start)
+                initial[topic] = self._beginning(state, start)
             self._initial = initial
             self._hold(initial)
         return self._initial
@@ -118,14 +124,17 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             CannotRead: the checkpoint is of other topics, or of more than they have.
         """
-        if gone := sorted(start.keys() - set(self.options.topics)):
+        if gone := sorted(start.keys() - set(self._topics())):
             raise CannotRead(
                 f"the checkpoint is of {', '.join(gone)}, too, which the query does not read any "
                 "more: add it, or give "
                 "the query a checkpointLocation of its own"
             )
         known = self._with_added(start)
-        ends = self._last or self._ends(known)
+        if self._last is None:
+            ends = self._ends(known)
+        else:
+            ends = {topic: self._last[topic] for topic in known}
         for topic, place in known.items():
             _check_follows(topic, place, ends[topic])
         self._hold(known)
@@ -137,11 +146,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _with_added(self, start: Offset) -> Offset:
         """Returns a checkpoint's offsets, and the beginnings of topics added to the query since."""
-        new = set(self.options.topics) - start.keys() - self._added.keys()
+        topics = self._topics()
+        new = set(topics) - start.keys() - self._added.keys()
         # Asked once: where a topic begins moves.
         for topic, state in self._states(dict.fromkeys(new)).items():
             self._added[topic] = self._beginning(state, "earliest")
-        return self._added | start
+        known = self._added | start
+        return {topic: known[topic] for topic in topics}
 
     def _is_too_few(self, start: Offset, ends: Offset) -> bool:
         """Returns whether to wait for more: at most `maxTriggerDelay` after the first message."""
@@ -164,30 +175,30 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @without_traceback()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's)
         """Note where the topics end now: this run reads nothing beyond that."""
-        self._last = self._ends({topic: {} for topic in self.options.topics})
+        self._last = self._ends({topic: {} for topic in self._topics()})
 
     @without_traceback()
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802 (Spark's)
         """The topics' ends, for the query's progress."""
-        return self._ends({topic: {} for topic in self.options.topics})
+        return self._ends({topic: {} for topic in self._topics()})
 
     @without_traceback()
     def partitions(self, start: Offset, end: Offset) -> list[Range]:
         """The ranges of a micro-batch."""
-        states = self._states({topic: place["epoch"] for topic, place in end.items()})
-        for topic in start.keys() & end.keys():
-            _check_follows(topic, start[topic], end[topic])
         # No run may have asked for the end of this micro-batch: an earlier one did not finish it.
         self._hold(start)
-        wholes = []
-        for topic, state in states.items():
-            first = start.get(topic) or self._beginning(state, "earliest")
-            _check_end(topic, end[topic]["next"], state["next_offset"])
-            known_below = first.get("known_below", 0)
-            wholes.append(
-                whole(state, first["next"], end[topic]["next"], self.options.on_lag, known_below)
-            )
+        wholes = [self._whole(topic, start.get(topic), place) for topic, place in end.items()]
         return tasks(wholes, self.options.partitions)
+
+    def _whole(self, topic: str, start: Mapping[str, int] | None, end: Mapping[str, int]) -> Range:
+        """Returns what a micro-batch reads of a topic; `start` is None if it was added since."""
+        if start is not None:
+            _check_follows(topic, start, end)
+        state = self._states({topic: end["epoch"]})[topic]
+        first = start or self._beginning(state, "earliest")
+        _check_end(topic, end["next"], state["next_offset"])
+        known_below = first.get("known_below", 0)
+        return whole(state, first["next"], end["next"], self.options.on_lag, known_below)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range."""
