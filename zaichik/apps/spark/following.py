@@ -16,8 +16,8 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from zaichik import EpochChanged, NoSuchTopic, SubscriptionLost
+from zaichik.apps.recording.matching import MatchingTopics
 from zaichik.apps.spark.errors import without_traceback
-from zaichik.apps.spark.matching import MatchingTopics
 from zaichik.apps.spark.options import Options
 from zaichik.apps.spark.reading import CannotRead, Range, TopicIsGone
 from zaichik.apps.spark.stream import Offset, TopicStreamReader

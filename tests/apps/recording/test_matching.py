@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+from embedded import embedded_broker
 
-from zaichik.apps.spark.matching import MatchingTopics
+from zaichik.apps.recording.matching import MatchingTopics
 from zaichik.client import blocking
 from zaichik.client.errors import EpochChanged
 from zaichik.client.messages import DeletionsMissed
@@ -63,8 +64,8 @@ class Scripted:
         return [item]
 
 
-def test_a_look_has_all_topics_that_match(broker):
-    with blocking.connect(port=broker.port) as client:
+def test_a_look_has_all_topics_that_match():
+    with embedded_broker() as broker, blocking.connect(port=broker.port) as client:
         matching = MatchingTopics(client, PATTERN)
         epoch = broker.create("orders.de")
         broker.create("other")

@@ -61,7 +61,7 @@ class MatchingTopics:
                     raise
 
     def close(self) -> None:
-        """Leave `$topics`. The next look begins from the beginning."""
+        """Leave `$topics`, before the client is closed. The next look begins from the beginning."""
         subscribing = self._subscribing
         self._subscribing = None
         self._subscription = None
