@@ -47,8 +47,6 @@ class CannotRead(ZaichikError):
 class TopicIsGone(CannotRead):
     """The topic is not there, or is another one."""
 
-    name = "CANNOT_READ"
-
 
 @dataclass(frozen=True)
 class Range(InputPartition):
