@@ -124,6 +124,15 @@ def test_the_page_says_how_to_have_the_table_it_proposes():
     assert '<tr class="own"><td>none</td>' in page
 
 
+def test_of_a_table_without_a_journal_the_page_says_what_is_unknown():
+    unknown = row(FOREVER_US, 30, winner="newest") | dict.fromkeys(NUMBERS)
+    one = replace(statistics(UNKNOWN, unknown), is_table=True, hot_keys=[])
+    page = report.page([one])
+    assert '<p class="advice unknown-verdict">It is a table' in page
+    assert "messages superseded was not recorded" in page
+    assert "message of each key" in page
+
+
 def test_topics_of_which_something_is_known_come_first():
     hidden = replace(statistics(UNKNOWN, topic="hidden"), own_us=MINUTE)
     page = report.page([hidden, statistics(row(MINUTE, 800), topic="known")])

@@ -125,6 +125,7 @@ def test_a_table_without_a_journal_hides_what_was_superseded():
     source = a_table(ends={0: 200}, counters=counters)
     one = statistics_of(source, tally(Span(9, 199, 90, 0, 60 * MINUTE)))
     assert (one.missing, one.before, one.is_exact) == (0, 0, False)
+    assert one.hot_keys == []
     known = {name: value for name, value in one.account.items() if value is not None}
     assert known == {"published": 200, "stored": 200, "compacted": 0, "superseded": 110}
     for tried in one.what_if:

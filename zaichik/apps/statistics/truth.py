@@ -188,7 +188,6 @@ def _of_table(found: Statistics, counters: Mapping[str, Any] | None, end: int) -
     told = nothing | {"published": end, "stored": end, "compacted": 0}
     if counters is not None:
         told["superseded"] = counters["superseded"]
-    keys = [row | nothing | {"share": None} for row in found.hot_keys]
     what_if = []
     for row in found.what_if:
         known: Row = {}
@@ -196,7 +195,8 @@ def _of_table(found: Statistics, counters: Mapping[str, Any] | None, end: int) -
             known = {name: row[name] for name in ("kept", "kept_bytes")}
             known |= {"messages": end, "ratio": row["kept"] / end}
         what_if.append(row | dict.fromkeys((*NUMBERS, "ratio")) | known)
-    return replace(found, account=told, what_if=what_if, hot_keys=keys)
+    # Each key has one message, whatever there was of it.
+    return replace(found, account=told, what_if=what_if, hot_keys=[])
 
 
 def account(counts: Mapping[str, int]) -> Row:
