@@ -18,7 +18,7 @@ Examples:
   zaichik record orders                       # all messages, into ./recording
   zaichik record orders payments --into /data/zaichik
   zaichik record orders payments --follow     # and new ones, until Ctrl-C
-  zaichik record 'orders.*' --follow          # all that match, also those that come later
+  zaichik record 'orders.*' --follow          # also those that come later
   zaichik record '$journal/orders'            # what became of each message
   zaichik stats recording                     # what a window would do
 
