@@ -35,10 +35,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from zaichik.apps.spark import fold, session, windows
-from zaichik.apps.statistics.chain import Chain, Window, length_us
+from zaichik.apps.statistics.chain import Chain, Window, Winner, length_us
 from zaichik.client import blocking
 from zaichik_protocol import Batch
 
+WINNERS: tuple[Winner, ...] = ("first", "last")
 LENGTHS: list[Window] = [*(timedelta(minutes=m) for m in (1, 5, 15, 60, 360)), "forever"]
 SPAN_US = 86_400_000_000  # a day of events
 KEYS = 433_000
@@ -111,7 +112,7 @@ def in_one_process(load: Callable[[], pa.Table]) -> None:
     """What the kernel does in each of Spark's workers, for all data at once."""
     chain = Chain(load())
     for opens in chain.opens([length_us(length) for length in LENGTHS]):
-        for winner in ("first", "last"):
+        for winner in WINNERS:
             chain.sums(opens, winner)
 
 
@@ -140,9 +141,9 @@ def what_if_variants(spark: SparkSession, folder: Path) -> Variants:
     events = spark.read.parquet(str(folder))
     return {
         "scan": lambda: consume(events),
-        "walk, shuffled": lambda: windows.what_if(events, LENGTHS).collect(),
+        "walk, shuffled": lambda: windows.what_if(events, LENGTHS, WINNERS).collect(),
         "walk, as it lies": lambda: windows.what_if(
-            _whole_files(events), LENGTHS, partitioned=True
+            _whole_files(events), LENGTHS, WINNERS, partitioned=True
         ).collect(),
         "fold in SQL": lambda: fold.what_if(events, LENGTHS, ["first"]).collect(),
         "one process, pyarrow": partial(in_one_process, lambda: pq.read_table(folder)),
@@ -242,7 +243,9 @@ def growing(spark: SparkSession, folder: Path, sizes: list[int], runs: int) -> N
     frames = {shape: spark.read.parquet(str(path)) for shape, path in folders.items()}
     seconds = take_turns(
         {
-            str(shape): partial(lambda one: windows.what_if(one, LENGTHS).collect(), frames[shape])
+            str(shape): partial(
+                lambda one: windows.what_if(one, LENGTHS, WINNERS).collect(), frames[shape]
+            )
             for shape in shapes
         },
         runs,

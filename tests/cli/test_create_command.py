@@ -120,7 +120,6 @@ def test_a_table(zaichik, topic):
     [
         (["--table", "--compaction-window", "10s"], "a table has no compaction window"),
         (["--table", "--durable", "--log-bytes", "1MiB"], "needs 8 times its max_bytes"),
-        (["--table", "--journal", "1MiB"], "a table cannot have a journal yet"),
         (["--table", "--overflow", "reject"], "a table evicts nothing"),
         (["--table", "--retention", "0"], "more than 0 in a table"),
         (["--tombstones", "1h"], "tombstones_ms is for tables"),

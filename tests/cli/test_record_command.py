@@ -44,6 +44,54 @@ def test_missed_deletions_are_reported_and_set_the_exit_code(zaichik, topic, tmp
     assert "keys may have been deleted unseen, below offset 2" in result.err
 
 
+@pytest.mark.unmeasured
+def test_all_topics_of_a_pattern_are_recorded(zaichik, topic, tmp_path):
+    for end in ("de", "fr"):
+        zaichik("publish", f"{topic}.{end}", end)
+    result = zaichik("record", f"{topic}.*", "--into", str(tmp_path))
+    assert (result.code, result.err) == (0, "")
+    assert [line.partition(": ")[::2] for line in result.out.splitlines()] == [
+        (f"{topic}.{end}", f"1 message recorded into {tmp_path} (offsets 0 to 0)")
+        for end in ("de", "fr")
+    ]
+
+
+def test_a_pattern_that_nothing_matches_is_said(zaichik, topic, tmp_path):
+    result = zaichik("record", f"{topic}.none.*", "--into", str(tmp_path))
+    assert (result.code, result.out) == (0, "")
+    assert result.err == f"no topic matches {topic}.none.*\n"
+
+
+def test_a_star_may_be_a_character_of_the_name(zaichik, topic, tmp_path):
+    zaichik("publish", f"{topic}*", "one")
+    result = zaichik("record", f"{topic}*", "--exact", "--into", str(tmp_path))
+    assert result.out.startswith(f"{topic}*: 1 message recorded")
+
+
+def test_a_pattern_that_can_match_nothing_is_refused(zaichik, tmp_path):
+    result = zaichik("record", "$journal/*", "--into", str(tmp_path))
+    assert result.code == 2
+    assert "match nothing" in result.err
+
+
+@pytest.mark.unmeasured
+def test_topics_that_come_later_are_recorded_while_they_are_followed(
+    start, until, zaichik, topic, tmp_path
+):
+    zaichik("publish", f"{topic}.de", "one")
+    following = start("record", f"{topic}.*", "--into", str(tmp_path), "--follow")
+    until(lambda: list(tmp_path.rglob(".unfinished.parquet")), following)
+    zaichik("publish", f"{topic}.fr", "two")
+    until(lambda: len(list(tmp_path.rglob(".unfinished.parquet"))) == 2, following)
+    zaichik("delete", f"{topic}.de")
+    until(lambda: list(tmp_path.rglob("*-0-1.parquet")), following)
+    following.send_signal(signal.SIGINT)
+    out, err = following.communicate()
+    assert following.returncode == 130
+    assert f"{topic}.fr: 1 message recorded" in out
+    assert f"{topic}.de: the topic is gone; what was recorded of it is kept" in err
+
+
 def test_missing_messages_are_reported_and_set_the_exit_code(zaichik, topic, tmp_path):
     zaichik("create", topic, "--capacity", "2", "--retention", "forever")
     zaichik("publish", topic, "a", "b")

@@ -1,5 +1,6 @@
 """The journal: a record for every message published, whatever became of it."""
 
+import json
 import struct
 from hashlib import blake2b
 
@@ -10,9 +11,11 @@ from zaichik.core.settings import TopicSettings
 from zaichik_protocol import (
     FOREVER,
     CreateTopic,
+    Describe,
     EndCode,
     Error,
     ErrorCode,
+    Kind,
     Lagged,
     Messages,
     Publish,
@@ -50,7 +53,7 @@ def read(client, topic="$journal/t"):
 
 
 def records(client):
-    """(key, accepted_us, offset, winner, hash, size, status) of every message published."""
+    """(key, accepted_us, offset, other, hash, size, status) of every message published."""
     return [
         (key, *struct.unpack("<qqqQIB3x", record))
         for frame in read(client)
@@ -91,6 +94,27 @@ def test_a_record_names_the_message_that_kept_another_out(client):
         (b"", 2, -1, STORED),
         (b"a", -1, 0, COMPACTED),
     ]
+
+
+def test_in_a_table_a_record_names_the_message_that_was_superseded(client):
+    """TAB-7: of an earlier batch, or of its own; a deletion supersedes, too."""
+    create(client, table=1)
+    publish(client, (b"a", b"1"), (b"b", b"2"), (b"a", b"3"))
+    client.ask(Publish(3, "t", batch((b"a", b""), b"4", (b"b", b"5")), tombstones=True))
+    client.ask(Publish(3, "t", batch((b"a", b"")), tombstones=False))
+    publish(client, (b"a", b"6"))
+    found = [(key, *record[1:3], record[5]) for key, *record in records(client)]
+    assert found == [
+        (b"a", 0, -1, STORED),
+        (b"b", 1, -1, STORED),
+        (b"a", 2, 0, STORED),
+        (b"a", 3, 2, STORED),
+        (b"", 4, -1, STORED),
+        (b"b", 5, 1, STORED),
+        (b"a", 6, 3, STORED),
+    ]
+    (state,) = json.loads(client.ask(Describe(9, Kind.TOPICS, "t"))[0].json)["topics"]
+    assert state["superseded"] == sum(other >= 0 for _, _, other, _ in found)
 
 
 def test_the_winner_is_the_message_that_opened_the_window(client):

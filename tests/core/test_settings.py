@@ -166,7 +166,6 @@ def test_the_log_of_a_table_has_room_for_what_was_superseded():
         (((12, 5),), ErrorCode.INVALID_FIELD),
         (((11, 0), (12, 5)), ErrorCode.INVALID_FIELD),
         (((11, 1), (8, 1), (4, MIB), (9, 7 * MIB)), ErrorCode.INVALID_FIELD),
-        (((11, 1), (6, 1)), ErrorCode.UNSUPPORTED),
     ],
     ids=[
         "keeps nothing",
@@ -175,7 +174,6 @@ def test_the_log_of_a_table_has_room_for_what_was_superseded():
         "no table",
         "not a table",
         "with a small log",
-        "with a journal",
     ],
 )
 def test_what_contradicts_a_table_is_refused(pairs, code):

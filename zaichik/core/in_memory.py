@@ -87,7 +87,7 @@ class InMemory(Ringed):
         # The journal comes first, so that making room for its record never evicts this batch
         # (RET-10).
         if topic.observer is not None:
-            topic.observer(batch, kept, first_offset, now_us)
+            topic.observer(batch, kept, first_offset, now_us, ())
         if not compacted:
             self.ring.append(batch, now_us)
             topic.count_stored(batch.count)

@@ -1,11 +1,15 @@
 """A topic's journal: the fate of each message published to it, kept as a topic of its own.
 
 A message that compaction dropped is nowhere in the topic; that is the point of dropping it. The
-journal records that it arrived, when, and which message kept it out. For each batch published to a
-topic `t`, the topic `$journal/t` gets a batch with the same keys in the same order, and a record as
-each payload:
+journal records that it arrived, when, and which message kept it out. Nor does a table still have
+the messages that newer ones of their keys superseded: the record of the newer one says which it
+was. For each batch published to a topic `t`, the topic `$journal/t` gets a batch with the same keys
+in the same order, and a record as each payload:
 
-    accepted_us i64 | offset i64 | winner i64 | hash u64 | size u32 | status u8 | zero u8[3]
+    accepted_us i64 | offset i64 | other i64 | hash u64 | size u32 | status u8 | zero u8[3]
+
+`other` is an offset: for a message that was dropped, of the one that kept it out; for one that was
+stored, of the one that it superseded (TAB-7).
 
 Integers are little-endian. Any client reads it like any other topic; only the broker writes it
 (JRN-1, JRN-2).
@@ -59,11 +63,26 @@ class Journal:
         topic.settings = replace(topic.settings, max_bytes=max_bytes)
         topic.retained.limit_bytes(max_bytes)
 
-    def write(self, batch: Batch, kept: Sequence[int], first_offset: int, now_us: int) -> None:
+    def write(
+        self,
+        batch: Batch,
+        kept: Sequence[int],
+        first_offset: int,
+        now_us: int,
+        superseded: Sequence[int],
+    ) -> None:
         """Record a batch of which the messages at the indices `kept` were stored.
 
         They have the offsets from `first_offset` on. Records that are evicted from the journal's
         ring are lag to its readers, as in any topic.
+
+        Args:
+            batch: the whole batch.
+            kept: the indices of the messages that are stored.
+            first_offset: the offset of the first of these.
+            now_us: when the batch is accepted.
+            superseded: in a table, for each message the offset of the one that it supersedes, or
+                `NONE`; empty in other topics.
         """
         keys = batch.keys()
         stored = set(kept)
@@ -75,7 +94,10 @@ class Journal:
             size = len(payload)
             digest = blake2b(payload, digest_size=8).digest()
             if index in stored:
-                record = _RECORD.pack(now_us, offset, NONE, digest, size, _STORED)
+                other = NONE
+                if superseded:
+                    other = superseded[index]
+                record = _RECORD.pack(now_us, offset, other, digest, size, _STORED)
                 if key:
                     winners[key] = offset
                     winners.move_to_end(key)

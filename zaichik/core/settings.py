@@ -214,9 +214,6 @@ class TopicSettings:
                 "from the log some at a time"
             )
             raise Refused(ErrorCode.INVALID_FIELD, problem, "settings")
-        if self.journal_bytes:
-            problem = "a table cannot have a journal yet"
-            raise Refused(ErrorCode.UNSUPPORTED, problem, "settings")
 
 
 def _shown(name: str, value: int) -> str:

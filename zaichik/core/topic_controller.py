@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FORGOTTEN_AT_ONCE = 1000  # windows evicted in one step when memory is short: each is small
 
-Observer = Callable[[Batch, Sequence[int], int, int], None]
+Observer = Callable[[Batch, Sequence[int], int, int, Sequence[int]], None]
 
 
 class TopicController:
@@ -57,7 +57,8 @@ class TopicController:
         memory: bytes that it holds, at their real cost (`prices`).
         unreserved: the part of `memory` that is not reserved for it.
         observer: called before a published batch is stored, with the batch, the indices of the
-            messages to be stored, the offset of the first of these, and the time.
+            messages to be stored, the offset of the first of these, the time, and, in a table, the
+            offset that each message supersedes.
         unused_us: when a sweep first found it unused; None if it has been used since (TOP-7).
         held_until_us: until then, nothing is freed that no reader waits for (PAT-3).
         decisions: the batches of which something was not stored, to explain why (EXP-1).

@@ -16,10 +16,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from zaichik.apps.spark import carry
 from zaichik.apps.spark.carry import CARRIED, RAN_US
 from zaichik.apps.spark.forgetting import Turns
-from zaichik.apps.statistics.chain import SUMS
+from zaichik.apps.statistics.chain import SUMS, TABLE
 
 LENGTHS = [3, FOREVER_US]  # in units of the test
-POLICIES = [(length, winner) for length in LENGTHS for winner in ("first", "last")]
+POLICIES = oracle.policies(LENGTHS)
 EVER = 10**9  # longer than any history
 
 
@@ -154,6 +154,16 @@ def test_a_hot_key_is_carried_as_two_rows():
         [rows("t", events[:100], 0), rows("t", events[100:], 100)], [(FOREVER_US, "first")]
     )
     assert sizes == [2, 2]
+
+
+def test_of_a_table_a_row_is_carried_for_each_key_that_is_not_deleted():
+    """However many updates it has had; a message without a key is never superseded."""
+    events = [Event(number, b"%d" % (number % 5), number, 1) for number in range(100)]
+    deletions = [Event(100, b"%d" % key, 7, 0) for key in range(4)]
+    alone = [Event(101, None, 7, 0)]
+    micro_batches = [rows("t", events, 0), rows("t", deletions, 100), rows("t", alone, 104)]
+    _, sizes = walk(micro_batches, [TABLE], remember_us=1)
+    assert sizes == [5, 1, 1]
 
 
 def test_what_waits_too_long_is_given_up():

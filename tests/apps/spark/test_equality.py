@@ -20,15 +20,17 @@ from zaichik.apps.spark import live, outcomes, windows
 from zaichik.apps.spark.carry import RAN_US
 from zaichik.apps.spark.events import from_journal
 from zaichik.apps.spark.sources import events as events_of
-from zaichik.apps.statistics.chain import length_us
+from zaichik.apps.statistics.chain import TABLE, WINNERS, length_us
 from zaichik.apps.statistics.counting import count
 from zaichik.apps.statistics.sources import held
 from zaichik.client.endpoint import Endpoint
+from zaichik_protocol import Batch
 
 pytestmark = pytest.mark.unmeasured  # nothing that the tests of each of the four do not run
 
 SHORT = [timedelta(milliseconds=length) for length in (1, 3, 10)]
 SIX_HOURS = timedelta(hours=6)
+TABLE_TOPIC = "table"
 LENGTHS = [*SHORT, timedelta(hours=1), SIX_HOURS, "forever"]
 
 
@@ -38,7 +40,7 @@ def published():
     histories side by side.
 
     A history's unit of time is a millisecond, the finest window a broker has. A flight's payload is
-    what is told of it.
+    what is told of it. The longest histories are published to a table, too.
     """
     day = read_departures(days=1)
     often = Counter(one.tail for one in day)
@@ -50,8 +52,11 @@ def published():
     middle_us = flights[len(flights) // 2].scheduled_us
     for topic, history in random_topics(12).items():
         for event in history:
+            at_us = middle_us + event.accepted_us * 1000
             payload = b"%d" % event.hash * event.size
-            messages.append((middle_us + event.accepted_us * 1000, topic, event.key, payload))
+            messages.append((at_us, topic, event.key, payload))
+            if len(history) == 60:
+                messages.append((at_us, TABLE_TOPIC, event.key, payload))
     return sorted(messages, key=itemgetter(0, 1))
 
 
@@ -64,9 +69,11 @@ def test_all_five_agree(spark, published, tmp_path):
     ran = {topic: SHORT[number % len(SHORT)] for number, topic in enumerate(topics)} | {
         "flights": SIX_HOURS
     }
+    del ran[TABLE_TOPIC]
     with embedded_broker(start_us=0) as broker:
-        for topic in topics:
-            broker.create(topic, compaction_window=ran[topic], journal=2**24)
+        for topic, window in ran.items():
+            broker.create(topic, compaction_window=window, journal=2**24)
+        broker.create(TABLE_TOPIC, table=True, journal=2**24)
 
         def follow():
             """Everything there is, until the query ends by itself; whether it was cut in the midst
@@ -78,7 +85,9 @@ def test_all_five_agree(spark, published, tmp_path):
                 "maxMessagesPerTrigger": "40",
             }
             journals = from_journal(spark.readStream.format("zaichik").options(**options).load())
-            query = live.writer(journals, tmp_path, LENGTHS).trigger(availableNow=True).start()
+            query = (
+                live.writer(journals, tmp_path, LENGTHS, WINNERS).trigger(availableNow=True).start()
+            )
             query.awaitTermination()
             ends = [json.loads(one["sources"][0]["endOffset"]) for one in query.recentProgress]
             return any(
@@ -108,10 +117,9 @@ def test_all_five_agree(spark, published, tmp_path):
     for at_us, topic, key, payload in published:
         told[topic].append(Event(at_us, key, oracle.blake(payload), len(payload)))
     expected = {
-        (topic, length_us(length), winner): oracle.what_if(happened, length_us(length), winner)
+        (topic, *policy): oracle.what_if(happened, *policy)
         for topic, happened in told.items()
-        for length in LENGTHS
-        for winner in ("first", "last")
+        for policy in oracle.policies(map(length_us, LENGTHS))
     }
     assert table == expected
     assert stream == expected
@@ -120,7 +128,19 @@ def test_all_five_agree(spark, published, tmp_path):
         for topic, one in alone.items()
         for row in one.what_if
     }
-    for topic in topics:
+    of_table = expected[TABLE_TOPIC, *TABLE]
+    assert of_table["differing"] > 50
+    assert alone[TABLE_TOPIC].account == {
+        name: accounts[TABLE_TOPIC][name] for name in alone[TABLE_TOPIC].account
+    }
+    counter = counters[TABLE_TOPIC]
+    assert counter["tombstones"] > 0
+    assert (
+        counter["resident"] - counter["tombstones"],
+        counter["stored"],
+        counter["superseded"],
+    ) == (of_table["kept"], of_table["messages"], accounts[TABLE_TOPIC]["superseded"])
+    for topic in ran:
         policy, account, counter = (
             expected[topic, length_us(ran[topic]), "first"],
             accounts[topic],
@@ -149,8 +169,8 @@ def publish(broker, messages):
         async with zaichik.connect(port=broker.port) as client:
             for (at_us, topic), together in groupby(messages, itemgetter(0, 1)):
                 broker.clock.move_to(at_us)
-                await client.publish_batch(
-                    topic, [(key, payload) for _, _, key, payload in together]
-                )
+                batch = Batch.of([(key or b"", payload) for _, _, key, payload in together])
+                # What is empty is meant to be: in the table, it deletes its key.
+                await client.publish_batch(topic, batch, tombstones=True)
 
     broker.run(run)

@@ -23,7 +23,7 @@ POLICIES = [(RAN_US, "first"), (10, "first")]
 def micro_batches(spark):
     """Three messages and two: of one key, each different, four units apart."""
     rows = [
-        ("t", 5, number, 4 * number, b"k", number, 1, int(number % 3 > 0), None, None)
+        ("t", 5, number, 4 * number, b"k", number, 1, int(number % 3 > 0), None, None, None)
         for number in range(5)
     ]
     return [spark.createDataFrame(part, EVENTS) for part in (rows[:3], rows[3:])]

@@ -11,7 +11,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from zaichik.apps.recording.columns import keys, payloads
 from zaichik.apps.spark import options as options_module
-from zaichik.apps.spark.columns import MESSAGES, UnknownColumn, check, record_batch
+from zaichik.apps.spark.columns import CHANGES, MESSAGES, UnknownColumn, check, record_batch
 from zaichik.apps.spark.errors import BadOption
 from zaichik.apps.spark.options import Options
 from zaichik.apps.spark.reading import CannotRead, Range, read_range
@@ -70,6 +70,24 @@ def test_a_topic_is_cut_into_tasks(broker, parts, sizes):
     ranges, found = rows(reader(broker, topic="t", partitions=str(parts)))
     assert [one.end - one.start for one in ranges] == sizes
     assert [row["offset"] for row in found] == list(range(10))
+
+
+def test_a_table_that_is_read_once_has_its_changes(broker):
+    """TAB-5: from the earliest nothing was missed, from an offset it may have been."""
+    broker.create("t", table=True, tombstones=1)
+    broker.publish("t", [("a", b"1")], [("a", None)], [("b", b"2")])
+    _, found = rows(reader(broker, CHANGES, topic="t", table="changes", partitions="2"))
+    assert [(row["offset"], row["deleted"]) for row in found] == [(1, True), (2, False)]
+    broker.clock.advance(2)
+    broker.sweep()
+    for start in ("earliest", "0"):
+        a_reader = reader(broker, topic="t", start=start, partitions="3")
+        assert [row["offset"] for row in rows(a_reader)[1]] == [2]
+    with pytest.raises(CannotRead, match="keys of t may have been deleted unseen"):
+        reader(broker, topic="t", start="1").partitions()
+    assert [
+        row["offset"] for row in rows(reader(broker, topic="t", start="1", onLag="skip"))[1]
+    ] == [2]
 
 
 def test_several_topics(broker):

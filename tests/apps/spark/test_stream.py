@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from small import python
 
 import zaichik
-from zaichik.apps.spark.columns import MESSAGES
+from zaichik.apps.spark.columns import CHANGES, MESSAGES, UnknownColumn
 from zaichik.apps.spark.errors import BadOption
 from zaichik.apps.spark.options import Options
 from zaichik.apps.spark.reading import CannotRead
@@ -212,6 +212,104 @@ def test_messages_that_are_gone_end_the_stream_unless_skipped(broker):
     assert offsets(skipping, start, end) == [4, 5, 6, 7]
     failing.stop()
     skipping.stop()
+
+
+def changes(a_stream, start, end):
+    """The key, the payload and `deleted` of each row."""
+    return [
+        (row["key"], row["payload"], row["deleted"])
+        for part in a_stream.partitions(start, end)
+        for batch in a_stream.read(part)
+        for row in batch.to_pylist()
+    ]
+
+
+def of_table(broker, **options):
+    words = {"broker": broker.address, "topic": "t", "table": "changes"} | options
+    return ZaichikSource(words).streamReader(CHANGES)
+
+
+def a_table(broker):
+    """A table whose key a is deleted: offsets 0 and 1, and b is at 2."""
+    epoch = broker.create("t", table=True, tombstones=1)
+    broker.publish("t", [("a", b"1")], [("a", None)], [("b", b"2")])
+    return epoch
+
+
+def forget_tombstones(broker):
+    broker.clock.advance(2)
+    broker.sweep()
+
+
+def test_a_stream_of_a_table_has_its_changes_and_its_deletions(broker):
+    """TAB-2, TAB-5."""
+    a_table(broker)
+    a_stream = of_table(broker)
+    start = a_stream.initialOffset()
+    end = a_stream.latestOffset(start, ReadAllAvailable())
+    assert changes(a_stream, start, end) == [(b"a", b"", True), (b"b", b"2", False)]
+    broker.publish("t", [("b", b"3")], [("b", b"4"), (None, b"")])
+    later = a_stream.latestOffset(end, ReadAllAvailable())
+    assert changes(a_stream, end, later) == [(b"b", b"4", False), (None, b"", False)]
+    # It is repeated, and has fewer rows: one was superseded meanwhile.
+    broker.publish("t", [("b", b"5")])
+    assert changes(a_stream, end, later) == [(None, b"", False)]
+    a_stream.stop()
+
+
+def test_deletions_that_were_missed_end_the_stream_unless_skipped(broker, caplog):
+    """TAB-5: its sink may have keys that are deleted."""
+    epoch = a_table(broker)
+    place, end = ({"t": {"epoch": epoch, "next": offset}} for offset in (1, 3))
+    failing, skipping = of_table(broker), of_table(broker, onLag="skip")
+    (planned,) = failing.partitions(place, end)
+    forget_tombstones(broker)
+    with pytest.raises(CannotRead, match=r"keys of t may have been deleted unseen.*offset 2"):
+        failing.partitions(place, end)
+    with pytest.raises(CannotRead, match="keys of t may have been deleted unseen"):
+        [*failing.read(planned)]
+    assert changes(skipping, place, end) == [(b"b", b"2", False)]
+    assert "t: keys may have been deleted unseen, below offset 2" in caplog.text
+    failing.stop()
+    skipping.stop()
+
+
+def test_a_stream_that_begins_with_the_earliest_message_has_missed_no_deletion(broker):
+    """TAB-5: also in micro-batches of one offset each, until it is past those that are gone."""
+    a_table(broker)
+    forget_tombstones(broker)
+    a_stream = of_table(broker)
+    start = a_stream.initialOffset()
+    assert start["t"]["known_below"] == 2
+    seen = []
+    while (end := a_stream.latestOffset(start, ReadMaxRows(1))) != start:
+        seen += changes(a_stream, start, end)
+        start = end
+    assert (seen, start["t"].keys()) == ([(b"b", b"2", False)], {"epoch", "next"})
+    a_stream.stop()
+
+
+def test_a_table_that_is_added_to_a_query_has_missed_no_deletion(broker):
+    broker.create("other", table=True)
+    a_table(broker)
+    forget_tombstones(broker)
+    one = of_table(broker, topic="other")
+    checkpoint = one.initialOffset()
+    one.stop()
+    both = of_table(broker, topic="other,t")
+    end = both.latestOffset(checkpoint, ReadAllAvailable())
+    assert changes(both, checkpoint, end) == [(b"b", b"2", False)]
+    both.stop()
+
+
+def test_only_a_table_has_changes(broker):
+    broker.create("t")
+    a_stream = of_table(broker)
+    with pytest.raises(CannotRead, match="t is not a table"):
+        a_stream.initialOffset()
+    a_stream.stop()
+    with pytest.raises(UnknownColumn, match="give the option table=changes"):
+        ZaichikSource({"broker": broker.address, "topic": "t"}).streamReader(CHANGES)
 
 
 def test_a_checkpoint_of_other_topics_is_refused(broker, reader):

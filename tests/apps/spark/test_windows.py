@@ -20,7 +20,19 @@ def topics():
 @pytest.fixture(scope="module")
 def events(spark, topics):
     rows = [
-        (topic, 5, number, event.accepted_us, event.key, event.hash, event.size, 0, None, None)
+        (
+            topic,
+            5,
+            number,
+            event.accepted_us,
+            event.key,
+            event.hash,
+            event.size,
+            0,
+            None,
+            None,
+            None,
+        )
         for topic, history in topics.items()
         for number, event in enumerate(history)
     ]
@@ -35,10 +47,9 @@ LENGTHS_OF_SPARK = [timedelta(microseconds=3), timedelta(microseconds=10), "fore
 def test_spark_gives_the_oracles_numbers(events, topics, what_if):
     """COM-1: the walk with a shuffle, and its twin in SQL."""
     assert by_policy(what_if(events, LENGTHS_OF_SPARK)) == {
-        (topic, length_us(window), winner): oracle.what_if(history, length_us(window), winner)
+        (topic, *policy): oracle.what_if(history, *policy)
         for topic, history in topics.items()
-        for window in LENGTHS_OF_SPARK
-        for winner in ("first", "last")
+        for policy in oracle.policies(map(length_us, LENGTHS_OF_SPARK))
     }
 
 

@@ -4,13 +4,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, BooleanType, LongType, StringType, StructField, StructType
 
 from zaichik.apps.spark.errors import BadOption
 from zaichik.apps.spark.source import ZaichikSource
 from zaichik.apps.spark.writer import CannotWrite, Written, batches
 from zaichik.client import blocking
-from zaichik.client.errors import MessageTooLarge
+from zaichik.client.errors import InvalidField, MessageTooLarge
 from zaichik_protocol import Batch
 
 KEY, PAYLOAD = StructField("key", BinaryType()), StructField("payload", BinaryType())
@@ -62,6 +62,39 @@ def test_a_table_is_published_and_what_was_dropped_is_counted(broker):
         stored=3, compacted=1
     )
     assert stored(broker) == [(b"k", b"1"), (None, b"3"), (None, b"4")]
+
+
+def test_changes_of_a_table_delete_its_keys(broker):
+    """TAB-6: null, empty as in a recording, or said by the column `deleted`."""
+    broker.create("t", table=True)
+    broker.publish("t", [(key, b"old") for key in (b"a", b"b", b"c", b"d")])
+    schema = StructType([KEY, PAYLOAD, StructField("deleted", BooleanType())])
+    pairs = [(b"a", None), (b"b", b""), (b"c", b"last words"), (b"d", b"new"), (None, b"")]
+    rows = table(pairs).append_column("deleted", pa.array([False, False, True, None, False]))
+    written = writer(broker, schema, table="changes", exactlyOnce="true").write(iter([rows]))
+    assert written == Written(stored=5, compacted=0)
+    assert stored(broker) == [
+        (b"a", b""),
+        (b"b", b""),
+        (b"c", b""),
+        (b"d", b"new"),
+        (None, b""),
+    ]
+
+
+def test_nobody_deletes_by_accident(broker):
+    """TAB-6."""
+    broker.create("t", table=True)
+    with pytest.raises(CannotWrite, match=r"a payload is null.*table=changes"):
+        writer(broker).write(iter([table([(b"k", None)])]))
+    with pytest.raises(InvalidField, match="an empty payload deletes its key"):
+        writer(broker).write(iter([table([(b"k", b"")])]))
+    with pytest.raises(CannotWrite, match="a row deletes a key, and has none"):
+        writer(broker, table="changes").write(iter([table([(None, None)])]))
+    with pytest.raises(CannotWrite, match="no column deleted"):
+        writer(broker, StructType([KEY, PAYLOAD, StructField("deleted", BooleanType())]))
+    with pytest.raises(BadOption, match="a table is written as changes"):
+        writer(broker, table="latest")
 
 
 def test_a_table_without_keys_of_text(broker):

@@ -37,6 +37,7 @@ def statistics(*what_if, topic="t"):
         "per_window": 1.0,
         "differing": 0,
         "unknown": 0,
+        "superseded": 0,
     }
     hot = [{"key": b"<b>&\xff", "published": 500, "share": 0.5, "stored": 500, "bytes": 9}]
     return Statistics(topic, account, list(what_if), hot)

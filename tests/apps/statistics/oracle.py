@@ -3,6 +3,7 @@ it.
 """
 
 import random
+from functools import partial
 from hashlib import blake2b
 from itertools import accumulate, groupby
 from operator import attrgetter
@@ -11,12 +12,14 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from zaichik.apps.statistics.chain import SUMS
-from zaichik.core.settings import TopicSettings
+from zaichik.core.settings import BrokerSettings, TopicSettings
+from zaichik.core.tables.table import Table
 from zaichik.core.topic_controller import TopicController
 from zaichik_protocol import FOREVER, Batch
 
 FOREVER_US = 2**63 - 1
 NUMBERS = (*SUMS, "max_delay_us")
+EMPTY = 3  # the hash of the empty payload, in histories
 
 
 class Event(NamedTuple):
@@ -30,17 +33,18 @@ class Event(NamedTuple):
 
 def history(gaps_keys_hashes):
     """Events out of (gap, key, hash): small numbers, so that times and keys and payloads meet
-    often.
+    often. The payload with the hash `EMPTY` has no bytes.
     """
     times = accumulate(gap for gap, _, _ in gaps_keys_hashes)
     return [
-        Event(time, key, hash_, 10 + hash_)
+        Event(time, key, hash_, 0 if hash_ == EMPTY else 10 + hash_)
         for time, (_, key, hash_) in zip(times, gaps_keys_hashes, strict=True)
     ]
 
 
+# A payload with the hash 3 is empty: with a key, it is a tombstone.
 histories = st.lists(
-    st.tuples(st.integers(0, 4), st.sampled_from([None, b"a", b"b", b"c"]), st.integers(0, 2)),
+    st.tuples(st.integers(0, 4), st.sampled_from([None, b"a", b"b", b"c"]), st.integers(0, 3)),
     min_size=1,
     max_size=40,
 ).map(history)
@@ -55,7 +59,7 @@ def random_topics(count):
         pace = dice.choice([1, 3, 8])
         length = dice.choice([1, 5, 60])
         topics[f"topic-{number}"] = history(
-            [(dice.randrange(pace), dice.choice(keys), dice.randrange(3)) for _ in range(length)]
+            [(dice.randrange(pace), dice.choice(keys), dice.randrange(4)) for _ in range(length)]
         )
     return topics
 
@@ -70,8 +74,10 @@ def by_policy(frame):
 
 def what_if(events, window_us, winner, max_keys=None):
     """All numbers of a window, one message at a time; with `max_keys`, of one that never closes
-    (COM-6).
+    (COM-6). With the winner *newest*, those of a table.
     """
+    if winner == "newest":
+        return as_table(events)
     windows = _windows(events, window_us) if max_keys is None else _remembered(events, max_keys)
     numbers = dict.fromkeys(
         ("kept", "kept_bytes", "differing", "delayed", "delay_us", "unseen", "max_delay_us"), 0
@@ -100,6 +106,46 @@ def what_if(events, window_us, winner, max_keys=None):
             elif winner == "first":
                 numbers["unseen"] += 1
     return numbers
+
+
+def policies(lengths):
+    """What is tried: each length with the first and the last message, and the table."""
+    windows = [(length, winner) for length in lengths for winner in ("first", "last")]
+    return [*windows, (FOREVER_US, "newest")]
+
+
+def as_table(events):
+    """All numbers of a table, one message at a time (TAB-1, TAB-5)."""
+    there, lost = {}, 0
+    for number, event in enumerate(events):
+        # A message without a key is one of its own.
+        key = number if event.key is None else event.key
+        before = there.pop(key, None)
+        if before is not None and before.hash != event.hash:
+            lost += 1
+        # A tombstone leaves nothing.
+        if event.key is None or event.size:
+            there[key] = event
+    return dict.fromkeys(("delayed", "delay_us", "unseen", "max_delay_us"), 0) | {
+        "messages": len(events),
+        "bytes": sum(event.size for event in events),
+        "kept": len(there),
+        "kept_bytes": sum(event.size for event in there.values()),
+        "differing": lost,
+    }
+
+
+def table_of_broker(events):
+    """A broker's table that was given these events, batch by batch, on their clock."""
+    settings = TopicSettings(table=1, retention_ttl_ms=FOREVER, capacity=10**6, max_bytes=2**32)
+    retain = partial(Table, limits=BrokerSettings())
+    topic = TopicController("t", settings, epoch=1, explicit=True, retain=retain)
+    told = []
+    topic.observer = lambda *record: told.extend(record[4])
+    for now_us, together in groupby(events, key=attrgetter("accepted_us")):
+        batch = [(event.key or b"", b"%d" % event.hash * bool(event.size)) for event in together]
+        topic.publish(Batch.of(batch), now_us, tombstones=True)
+    return topic.retained.kept, told
 
 
 def _windows(events, window_us):

@@ -1,9 +1,12 @@
 """The advice, and how numbers are written, from numbers made up here."""
 
+from dataclasses import replace
+
 import pytest
 from made_up import MINUTE, row, statistics
 
 from zaichik.apps.statistics.advice import (
+    better_as_table,
     percent,
     recommended,
     sentence,
@@ -54,6 +57,43 @@ def test_a_window_that_loses_nothing():
 )
 def test_when_there_is_nothing_to_advise_it_says_why(what_if, words):
     assert words in sentence(statistics(*what_if))
+
+
+TABLE_ROW = row(FOREVER_US, 30, 780, winner="newest")
+COSTLY = row(MINUTE, 900, 50)
+
+
+def test_where_windows_lose_too_much_and_keys_repeat_a_table_is_proposed():
+    """With the figures that say why."""
+    assert verdict(statistics(COSTLY, TABLE_ROW)).endswith(
+        "If the newest message of each key is all that matters, make it a table: it would keep "
+        "3.0% of the messages (3.0% of the bytes); 78.0% of the messages are updates that reach "
+        "only the readers that keep up."
+    )
+
+
+@pytest.mark.parametrize(
+    "what_if",
+    [
+        [row(MINUTE, 800), TABLE_ROW],
+        [COSTLY, row(FOREVER_US, 501, 10, winner="newest")],
+        [COSTLY, TABLE_ROW | dict.fromkeys(NUMBERS)],
+        [COSTLY],
+    ],
+    ids=["a window is worth it", "most keys are new", "unknown", "not tried"],
+)
+def test_where_it_would_not_help_no_table_is_proposed(what_if):
+    one = statistics(*what_if)
+    assert better_as_table(one) is None
+    assert "table" not in verdict(one)
+
+
+def test_of_a_table_it_is_said_what_it_keeps():
+    one = replace(statistics(row(MINUTE, 800), TABLE_ROW), is_table=True)
+    assert verdict(one).startswith("it is a table. It keeps 3.0% of the messages")
+    unknown = TABLE_ROW | dict.fromkeys(NUMBERS)
+    one = replace(statistics(unknown), is_table=True)
+    assert verdict(one).endswith("how much of what was published it keeps is not known.")
 
 
 def test_only_nothing_is_0_percent_and_only_all_100():

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from oracle import FOREVER_US, NUMBERS, Event, histories
 
 from zaichik.apps.statistics import chain
-from zaichik.apps.statistics.chain import Chain, length_us, opening, walk
+from zaichik.apps.statistics.chain import (
+    WINNERS,
+    Chain,
+    length_us,
+    opening,
+    policies,
+    walk,
+)
 
 LENGTHS = [1, 3, 10, FOREVER_US]  # in units of the test
 
@@ -36,13 +43,34 @@ def table(topics):
 def test_the_walk_gives_the_oracles_numbers(one, other):
     """COM-1, COM-5: for two topics with the same keys."""
     chain = Chain(table({"one": one, "other": other}))
-    for length, opens in zip(LENGTHS, chain.opens(LENGTHS), strict=True):
-        for winner in ("first", "last"):
-            sums = chain.sums(opens, winner)
-            for topic, events in (("one", one), ("other", other)):
-                number = chain.topics.index(topic)
-                found = {name: sums[name][number] for name in NUMBERS}
-                assert found == oracle.what_if(events, length, winner)
+    told = dict(chain.tried(policies(LENGTHS, WINNERS)))
+    assert sorted(told) == sorted(oracle.policies(LENGTHS))
+    for policy, sums in told.items():
+        for topic, events in (("one", one), ("other", other)):
+            number = chain.topics.index(topic)
+            found = {name: sums[name][number] for name in NUMBERS}
+            assert found == oracle.what_if(events, *policy)
+
+
+@given(histories)
+def test_a_table_has_what_the_oracle_has_whenever_a_reader_comes(events):
+    """TAB-1, TAB-5, TAB-7: after each batch, what a late reader would get."""
+    times = {event.accepted_us for event in events}
+    for now_us in times:
+        until_now = [event for event in events if event.accepted_us <= now_us]
+        kept, told = oracle.table_of_broker(until_now)
+        expected = oracle.as_table(until_now)
+        assert kept.messages == expected["kept"]
+        superseded = [offset for offset in told if offset >= 0]
+        assert len(superseded) == len(set(superseded)) == kept.superseded
+        differing = [
+            (offset, by)
+            for by, offset in enumerate(told)
+            if offset >= 0
+            and until_now[offset].size
+            and until_now[offset].hash != until_now[by].hash
+        ]
+        assert len(differing) == expected["differing"]
 
 
 @given(histories, st.sampled_from(LENGTHS))

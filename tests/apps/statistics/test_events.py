@@ -60,6 +60,7 @@ def test_a_journal_tells_what_became_of_a_message():
             "status": 0,
             "offset": 3,
             "winner": None,
+            "superseded": None,
         },
         common
         | {
@@ -70,6 +71,7 @@ def test_a_journal_tells_what_became_of_a_message():
             "status": 1,
             "offset": None,
             "winner": 3,
+            "superseded": None,
         },
     ]
 

@@ -113,6 +113,26 @@ def test_the_page_says_how_to_have_the_window_it_advises():
         assert "<code>" not in report.page([has_it])
 
 
+def test_the_page_says_how_to_have_the_table_it_proposes():
+    one = statistics(row(MINUTE, 900, 50), row(FOREVER_US, 30, 780, winner="newest"))
+    page = report.page([one])
+    assert "<code>zaichik create t --table</code>" in page
+    assert '<p class="advice save">' in page
+    assert "<td>none</td><td>newest</td><td>30</td><td>3.0%</td>" in page
+    page = report.page([replace(one, is_table=True, is_journaled=True)])
+    assert "<code>" not in page
+    assert '<tr class="own"><td>none</td>' in page
+
+
+def test_of_a_table_without_a_journal_the_page_says_what_is_unknown():
+    unknown = row(FOREVER_US, 30, winner="newest") | dict.fromkeys(NUMBERS)
+    one = replace(statistics(UNKNOWN, unknown), is_table=True, hot_keys=[])
+    page = report.page([one])
+    assert '<p class="advice unknown-verdict">It is a table' in page
+    assert "messages superseded was not recorded" in page
+    assert "message of each key" in page
+
+
 def test_topics_of_which_something_is_known_come_first():
     hidden = replace(statistics(UNKNOWN, topic="hidden"), own_us=MINUTE)
     page = report.page([hidden, statistics(row(MINUTE, 800), topic="known")])

@@ -116,6 +116,24 @@ def test_a_topic_at_a_broker_is_read_as_far_as_it_was_described(broker):
     assert (topic.rows, topic.counters["published"], topic.place) == (3, 3, broker.address)
 
 
+def test_what_is_gone_of_a_table_is_not_what_was_superseded(broker, tmp_path):
+    """TAB-2: holes are no gaps; not at the broker, nor in a recording."""
+    broker.create("t", table=True)
+    batches = [[("k", b"%d" % number), ("other", b"x")] for number in range(3)]
+    for batch in batches:
+        broker.publish("t", batch)
+    (topic,) = held(Endpoint("127.0.0.1", broker.port), ["t"])
+    assert [position for _, position in positions(topic)] == [4, 5]
+    assert topic.gone(2) == (0, 0)
+    with blocking.connect(port=broker.port) as client:
+        record(client, "t", tmp_path)
+    (copy,) = recorded(tmp_path)
+    assert (copy.rows, copy.gone(2)) == (2, (0, 0))
+    broker.publish("t", [("k", b"later")])
+    assert [position for _, position in positions(topic)] == [5]
+    assert topic.gone(1) == (0, 1), "superseded after it was described, and so not read"
+
+
 def test_what_was_described_and_is_gone_is_not_waited_for(broker):
     """As when an older copy of the broker's folder is restored in between."""
     broker.create("t")

@@ -75,6 +75,7 @@ def test_the_account_is_the_brokers_own(happened, decided):
         "keyed": len(happened) - keyless,
         "differing": expected["differing"],
         "unknown": 0,
+        "superseded": 0,
     }
 
 

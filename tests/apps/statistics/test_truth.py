@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from made_up import MINUTE, row, statistics
 
-from zaichik.apps.statistics.chain import FOREVER_US, NUMBERS
+from zaichik.apps.statistics.chain import FOREVER_US, NUMBERS, TABLE
 from zaichik.apps.statistics.tally import Span, Tally
 from zaichik.apps.statistics.truth import LOSSES, caveats, statistics_of
 from zaichik_protocol import FOREVER
@@ -25,12 +25,16 @@ class Source:
         )
         self.ends = {0: 90} if ends is None else ends
         self.left_out = left_out
+        self.gone_of_table = (0, 0)
         self.settings = {
             epoch: None
             if window is None
             else {"compaction_window_ms": window, "journal_bytes": journal_bytes}
             for epoch, window in enumerate(windows_ms or (0,))
         }
+
+    def gone(self, rows):
+        return self.gone_of_table
 
 
 COUNTS = {
@@ -44,6 +48,7 @@ COUNTS = {
     "keyed": 80,
     "differing": 0,
     "unknown": 0,
+    "superseded": 0,
 }
 COUNTERS = {"published": 500, "stored": 90, "compacted": 410}
 
@@ -54,6 +59,7 @@ def tally(*spans):
         for length in (MINUTE, 5 * MINUTE, 15 * MINUTE)
         for winner in ("first", "last")
     }
+    what_if[TABLE] = dict.fromkeys(NUMBERS, 7) | {"messages": 90, "bytes": 900, "kept": 30}
     hot = [{"key": b"k"} | COUNTS]
     spans = spans or (Span(0, 89, 90, 0, 60 * MINUTE),)
     return Tally([], 10, COUNTS, hot, what_if, dict(enumerate(spans)))
@@ -99,6 +105,47 @@ def test_a_window_without_a_journal_hides_what_it_has_dropped():
             assert (tried["messages"], tried["kept"], tried["ratio"]) == (500, 30, 0.06)
     assert (one.hot_keys[0]["published"], one.hot_keys[0]["stored"]) == (None, 90)
     assert "A journal would tell: zaichik create" in caveats(one)[0]
+
+
+def a_table(**more):
+    source = Source(**more)
+    source.settings[0]["table"] = 1
+    return source
+
+
+def test_a_table_with_a_journal_is_known_altogether():
+    one = statistics_of(a_table(is_journaled=True), tally())
+    assert (one.is_table, one.is_exact, caveats(one)) == (True, True, [])
+    assert one.as_table["kept"] == 30
+
+
+def test_a_table_without_a_journal_hides_what_was_superseded():
+    """TAB-7: of 200 messages 90 are there. The offsets between them are holes, and not missing."""
+    counters = COUNTERS | {"superseded": 110}
+    source = a_table(ends={0: 200}, counters=counters)
+    one = statistics_of(source, tally(Span(9, 199, 90, 0, 60 * MINUTE)))
+    assert (one.missing, one.before, one.is_exact) == (0, 0, False)
+    assert one.hot_keys == []
+    known = {name: value for name, value in one.account.items() if value is not None}
+    assert known == {"published": 200, "stored": 200, "compacted": 0, "superseded": 110}
+    for tried in one.what_if:
+        known = {name for name in NUMBERS if tried[name] is not None}
+        if tried["winner"] == "newest":
+            assert known == {"messages", "kept", "kept_bytes"}
+        else:
+            assert known == set()
+    assert "it is a table, and what newer messages superseded was not recorded" in caveats(one)[0]
+    assert "zaichik create TOPIC --table --journal 64MiB" in caveats(one)[0]
+
+
+@pytest.mark.parametrize("gone", [(5, 0), (0, 7)])
+def test_of_a_table_that_has_lost_messages_no_number_is_known(gone):
+    source = a_table(ends={0: 200})
+    source.gone_of_table = gone
+    one = statistics_of(source, tally(Span(9, 199, 90, 0, 60 * MINUTE)))
+    assert (one.before, one.missing) == gone
+    assert one.account["superseded"] is None
+    assert {tried["kept"] for tried in one.what_if} == {None}
 
 
 def test_nobody_is_sent_for_a_journal_that_a_durable_topic_cannot_have():

@@ -25,6 +25,7 @@ class Message:
     payload: bytes
     accepted_us: int
     fate: str = LIVE  # OVER: a tombstone whose time was over; EVICTED: one that went early
+    superseded: int = -1  # the offset of the message that it has superseded
 
     @property
     def is_tombstone(self):
@@ -80,10 +81,12 @@ class ModelTable:
         fates = [message.fate for message in self.messages]
         first = self.end
         for key, payload in pairs:
+            arriving = Message(self.end, key, payload, now_us)
             for message in self.live:
                 if key and message.key == key:
                     message.fate = SUPERSEDED
-            self.messages.append(Message(self.end, key, payload, now_us))
+                    arriving.superseded = message.offset
+            self.messages.append(arriving)
         kept = [message for message in self.live if not message.is_tombstone]
         too_many = len(kept) > self.capacity
         if too_many or sum(message.size + 8 for message in kept) > self.max_bytes:

@@ -261,4 +261,16 @@ TABLE_SLIPS = [
         "request.start == Start.EARLIEST",
         "True",
     ),
+    TableSlip(
+        "a key that has expired is superseded, says the journal",
+        "KeepLast.predecessors",
+        "self.offset_of(key)",
+        "self._index.get(key)",
+    ),
+    TableSlip(
+        "only what was there before is superseded, says the journal",
+        "KeepLast.predecessors",
+        "newest[key] = offset",
+        "pass",
+    ),
 ]

@@ -5,6 +5,8 @@ Parts of a table are four rows here, so that a few messages fill several, and le
 """
 
 import json
+from hashlib import blake2b
+from struct import unpack
 
 import pytest
 from conversation import Conversation, broker_with
@@ -94,6 +96,7 @@ class TableBesideModel(RuleBasedStateMachine):
             Setting.MAX_BYTES: max_bytes,
             Setting.RETENTION_TTL_MS: ttl_ms,
             Setting.TOMBSTONES_MS: tombstones_ms,
+            Setting.JOURNAL_BYTES: 2**30,
         }
         self.client.ask(CreateTopic(self.next_id(), "t", tuple(wanted.items())))
         self.model = ModelTable(capacity, max_bytes, frozen(ttl_ms), frozen(tombstones_ms))
@@ -266,7 +269,8 @@ class TableBesideModel(RuleBasedStateMachine):
     @invariant()
     def tables_agree(self):
         model = self.model
-        (state,) = self.described(Kind.TOPICS)["topics"]
+        topics = self.described(Kind.TOPICS)["topics"]
+        (state,) = (topic for topic in topics if topic["name"] == "t")
         assert set(state["left_over"].values()) == {0}
         assert state["stored"] == state["published"] == model.end
         assert state["head"] == model.head
@@ -287,6 +291,28 @@ class TableBesideModel(RuleBasedStateMachine):
         for offset, message in enumerate(model.messages):
             if message.fate == SUPERSEDED:
                 self.check_successor(offset)
+
+    @invariant()
+    def the_journal_says_which_message_superseded_which(self):
+        """TAB-7."""
+        journal = self.client.broker.registry.find("$journal/t").retained.ring
+        told = []
+        while len(told) < journal.next_offset:
+            batch = journal.entry(len(told)).batch
+            for key, record in zip(batch.keys(), batch.payloads(), strict=True):
+                told.append((key, *unpack("<qqq8sIB3x", record)))
+        assert told == [
+            (
+                message.key,
+                message.accepted_us,
+                message.offset,
+                message.superseded,
+                blake2b(message.payload, digest_size=8).digest(),
+                len(message.payload),
+                0,
+            )
+            for message in self.model.messages
+        ]
 
     def check_successor(self, offset):
         by = self.topic.retained.successor(offset)

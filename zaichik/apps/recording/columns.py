@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from zaichik_protocol import Batch, Messages
 
@@ -68,6 +69,11 @@ def _sizes(frames: Sequence[Messages]) -> pa.Array:
     return pa.array(np.concatenate([np.diff(of_batch) for of_batch in offsets]).astype(np.int64))
 
 
+def _deleted(frames: Sequence[Messages]) -> pa.Array:
+    has_key = pa.concat_arrays([keys(frame.batch).is_valid() for frame in frames])
+    return pc.and_(has_key, pc.equal(_sizes(frames), 0))
+
+
 COLUMNS: dict[str, Callable[[Sequence[Messages]], pa.Array]] = {
     "offset": _offsets,
     "timestamp": lambda frames: _accepted_us(frames).cast(pa.timestamp("us", "UTC")),
@@ -75,10 +81,12 @@ COLUMNS: dict[str, Callable[[Sequence[Messages]], pa.Array]] = {
     "payload": lambda frames: pa.concat_arrays([payloads(frame.batch) for frame in frames]),
     "size": _sizes,
     "accepted_us": _accepted_us,
+    "deleted": _deleted,
 }
 """The columns of some frames, at least one, by name.
 
-`size` is the number of the payload's bytes, `accepted_us` the timestamp as a plain integer.
+`size` is the number of the payload's bytes, `accepted_us` the timestamp as a plain integer,
+`deleted` whether the message is a tombstone, if the topic is a table.
 """
 
 

@@ -13,7 +13,8 @@ differ and wait to be seen. Keeping last messages, it is a row for each differen
 each of them may come last again. A key leaves when its window is over and nothing waits; what waits
 is given up after a while, and stays unseen. So what is carried is bounded by the windows open at
 one time, not by the keys there ever were. Of windows that never close, there are as many as a
-broker remembers: see `forgetting`.
+broker remembers: see `forgetting`. What a table would do takes a row for each key that is not
+deleted, which is as much as the table would have.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from zaichik.apps.spark.events import EVENTS
 from zaichik.apps.spark.forgetting import Turns, turned
 from zaichik.apps.spark.windows import WINDOWS
-from zaichik.apps.statistics.chain import FOREVER_US, NUMBERS, Chain, Winner, numbered
+from zaichik.apps.statistics.chain import FOREVER_US, NUMBERS, TABLE, Chain, Policy, numbered
 from zaichik.apps.statistics.events import STORED
 
 RAN_US = (
@@ -51,6 +52,8 @@ It is for one length and one winner; see `Chain`.
 
 `turn` is the number of a window that never closes, null for others.
 """
+ALONE = (*NEW.fieldNames(), "count", "behind_us")
+"""The columns of a row that stands for one message."""
 LATEST = ("now_us", "turns", "floor")
 COUNTED = StructType(
     [
@@ -65,7 +68,10 @@ With those of windows that never close comes how far these have come by then: `T
 """
 CHANGES = ("topic", "window_us", "winner", *NUMBERS, *LATEST)  # the columns of numbers to add
 
-Policy = tuple[int, Winner]  # a window's length, and which message stays
+
+def never_closes(policy: Policy) -> bool:
+    """Whether its windows are those that a broker forgets: see `forgetting`."""
+    return policy[0] == FOREVER_US and policy != TABLE
 
 
 def count(
@@ -95,10 +101,9 @@ def count(
     new = table.filter(pc.is_null(table["window_us"]))
     latest = _later(latest, new)
     later: dict[str, Turns] = {}
-    if FOREVER_US in {length for length, _ in policies}:
-        new, later = turned(
-            new, table.filter(pc.equal(table["window_us"], FOREVER_US)), turns, max_keys
-        )
+    if any(map(never_closes, policies)):
+        has_turn = pc.is_valid(table["turn"])
+        new, later = turned(new, table.filter(has_turn), turns, max_keys)
         turns = {**turns, **later}
     for policy in policies:
         length, winner = policy
@@ -106,12 +111,29 @@ def count(
             pc.and_(pc.equal(table["window_us"], length), pc.equal(table["winner"], winner))
         )
         whole = pa.concat_tables([carried, new])
+        if policy == TABLE:
+            yield from _count_table(whole, carried)
+            continue
         if len(whole):
             walk = _Walk(whole, policy)
             yield walk.sums(1, later)
             yield from walk.last_windows(latest, turns, remember_us)
         if len(carried):
             yield _Walk(carried, policy).sums(-1, {})
+
+
+def _count_table(whole: pa.Table, carried: pa.Table) -> Iterator[pa.RecordBatch]:
+    """What a table's keys change and leave; `whole` are the carried rows and new messages."""
+    if len(whole):
+        chain = Chain(whole)
+        yield _as_counted(TABLE, _change(chain, chain.as_table(), 1))
+        rows = whole.take(chain.order[chain.living()])
+        rows = rows.filter(pc.is_valid(rows["key"]))
+        if len(rows):
+            yield _as_counted(TABLE, {name: rows[name] for name in ALONE})
+    if len(carried):
+        chain = Chain(carried)
+        yield _as_counted(TABLE, _change(chain, chain.as_table(), -1))
 
 
 class _Walk:
@@ -144,17 +166,12 @@ class _Walk:
                 "kept": chain.totals(self.stored),
                 "kept_bytes": chain.totals(self.stored * size),
             }
-        # A maximum cannot be taken away. It need not be: in carried rows, nothing was followed by
-        # anything yet.
-        numbers = {name: np.array(values) * sign for name, values in sums.items()}
-        columns = numbers | {"topic": pa.array(chain.topics), "now_us": chain.latest()}
+        columns = _change(chain, sums, sign)
         if self.length == FOREVER_US:
             come = [later.get(topic) for topic in chain.topics]
-            columns |= {
-                "turns": [one and one.opened for one in come],
-                "floor": [one and one.floor for one in come],
-            }
-        return self._as_counted(columns)
+            columns["turns"] = [one and one.opened for one in come]
+            columns["floor"] = [one and one.floor for one in come]
+        return _as_counted((self.length, self.winner), columns)
 
     def last_windows(
         self, latest: Mapping[str, int], turns: Mapping[str, Turns], remember_us: int
@@ -181,7 +198,8 @@ class _Walk:
         mine = np.flatnonzero((is_last & open_still)[window])
         if len(mine):
             opened = chain.time[opens][window[mine]]
-            yield self._as_counted(self._merged(table.take(mine), opened, differs[mine]))
+            merged = self._merged(table.take(mine), opened, differs[mine])
+            yield _as_counted((self.length, self.winner), merged)
 
     def _merged(
         self, table: pa.Table, opened: np.ndarray, differs: np.ndarray
@@ -217,21 +235,31 @@ class _Walk:
         rows["behind_us"] = pc.subtract(rows["all_since"], counted)
         return rows
 
-    def _as_counted(self, columns: Mapping[str, Any]) -> pa.RecordBatch:
-        """These columns, the policy's, and nulls for the others."""
-        schema = to_arrow_schema(COUNTED)
-        rows = len(columns["topic"])
-        columns = dict(columns) | {
-            "window_us": [self.length] * rows,
-            "winner": [self.winner] * rows,
-        }
-        arrays = [
-            pa.array(columns[item.name], item.type)
-            if item.name in columns
-            else pa.nulls(rows, item.type)
-            for item in schema
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+def _change(chain: Chain, sums: Mapping[str, Sequence[int]], sign: int) -> dict[str, Any]:
+    """Returns the columns of numbers to be added (1) or taken away (-1)."""
+    # A maximum cannot be taken away. It need not be: in carried rows, nothing was followed by
+    # anything yet.
+    numbers: dict[str, Any] = {name: np.array(values) * sign for name, values in sums.items()}
+    return numbers | {"topic": pa.array(chain.topics), "now_us": chain.latest()}
+
+
+def _as_counted(policy: Policy, columns: Mapping[str, Any]) -> pa.RecordBatch:
+    """These columns, the policy's, and nulls for the others."""
+    schema = to_arrow_schema(COUNTED)
+    rows = len(columns["topic"])
+    length, winner = policy
+    columns = dict(columns) | {"window_us": [length] * rows, "winner": [winner] * rows}
+    arrays = []
+    for item in schema:
+        column = pa.nulls(rows, item.type)
+        if item.name in columns:
+            given = columns[item.name]
+            if isinstance(given, pa.ChunkedArray):
+                given = given.combine_chunks()
+            column = pa.array(given, item.type)
+        arrays.append(column)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _later(latest: Mapping[str, int], new: pa.Table) -> dict[str, int]:

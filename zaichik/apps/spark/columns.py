@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
+    BooleanType,
     LongType,
     StringType,
     StructField,
@@ -30,7 +31,12 @@ MESSAGES = StructType(
 
 `timestamp` is when the broker accepted the message; a message without a key has null.
 """
-_TYPES = {item.name: item.dataType for item in MESSAGES} | {
+CHANGES = StructType([*MESSAGES, StructField("deleted", BooleanType(), nullable=False)])
+"""The changes of a table.
+
+`deleted` is whether the message is a tombstone, which deletes its key.
+"""
+_TYPES = {item.name: item.dataType for item in CHANGES} | {
     "size": LongType(),
     "accepted_us": LongType(),
 }
@@ -54,14 +60,22 @@ def record_batch(topic: str, frames: Sequence[Messages], schema: StructType) -> 
     return pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(schema, timezone="UTC"))
 
 
-def check(schema: StructType) -> None:
+def check(schema: StructType, *, has_deletions: bool = False) -> None:
     """Refuse a schema that `record_batch` cannot fill.
+
+    Args:
+        schema: the columns.
+        has_deletions: whether the changes of tables are read, so that there is a column `deleted`.
 
     Raises:
         UnknownColumn: it names a column that is not there, or gives one another type.
     """
     names = schema.fieldNames()
     for item in schema:
+        if item.name == "deleted" and not has_deletions:
+            raise UnknownColumn(
+                "only the changes of a table have a column deleted: give the option table=changes"
+            )
         if item.name not in _TYPES:
             small = ""
             if item.name.lower() in _TYPES:

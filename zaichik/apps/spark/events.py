@@ -27,6 +27,7 @@ EVENTS = StructType(
         StructField("status", ByteType()),
         StructField("offset", LongType()),
         StructField("winner", LongType()),
+        StructField("superseded", LongType()),
     ]
 )
 """A message published, whatever became of it.
@@ -59,7 +60,7 @@ def from_messages(messages: DataFrame) -> DataFrame:
     hash_ = fn.xxhash64("payload")
     size = fn.length("payload").cast("long")
     status = fn.lit(STORED).cast("byte")
-    winner = fn.lit(None).cast("long")
+    nothing = fn.lit(None).cast("long")
     return messages.select(
         "topic",
         _epoch(messages),
@@ -70,7 +71,8 @@ def from_messages(messages: DataFrame) -> DataFrame:
         size.alias("size"),
         status.alias("status"),
         "offset",
-        winner.alias("winner"),
+        nothing.alias("winner"),
+        nothing.alias("superseded"),
     )
 
 

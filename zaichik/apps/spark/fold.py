@@ -14,10 +14,10 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from zaichik.apps.statistics.chain import SUMS, Window, Winner, length_us
+from zaichik.apps.statistics.chain import SUMS, WINNERS, Window, Winner, length_us, policies
 
 _HISTORY = """
-SELECT topic, count(*) AS messages, sum(size) AS bytes,
+SELECT topic, key IS NULL AS keyless, count(*) AS messages, sum(size) AS bytes,
        sort_array(collect_list(struct(position, accepted_us, hash, size))) AS history
 FROM {events}
 -- A message without a key has a history of its own.
@@ -72,20 +72,35 @@ aggregate(history,
 """
 
 
+# The newest message of a key stays, as in a table, unless it deletes the key.
+_NEWEST = """
+aggregate(history,
+  named_struct('is_there', false, 'hash', 0L, 'size', 0L, 'differing', 0L),
+  (s, m) -> named_struct(
+    'is_there', keyless OR m.size > 0, 'hash', m.hash, 'size', m.size,
+    'differing', s.differing + if(s.is_there AND m.hash != s.hash, 1L, 0L)),
+  s -> struct(if(s.is_there, 1L, 0L) AS kept, if(s.is_there, s.size, 0L) AS kept_bytes, s.differing,
+              0L AS delayed, 0L AS delay_us, 0L AS unseen, 0L AS max_delay_us))
+"""
+_FOLDS = {"first": _FIRST, "last": _LAST, "newest": _NEWEST}
+
+
 def what_if(
-    events: DataFrame, windows: Iterable[Window], winners: Collection[Winner] = ("first", "last")
+    events: DataFrame, windows: Iterable[Window], winners: Collection[Winner] = WINNERS
 ) -> DataFrame:
     """For each topic, window and winner what `windows.what_if` returns, by a fold."""
     history = events.sparkSession.sql(_HISTORY, events=events)
-    lengths = fn.explode(fn.array(*(fn.lit(length_us(window)).cast("long") for window in windows)))
-    each = history.withColumn("window_us", lengths)
+    lengths_of: dict[Winner, list[int]] = {}
+    for length, winner in policies(map(length_us, windows), winners):
+        lengths_of.setdefault(winner, []).append(length)
     totals = [fn.sum(name).alias(name) for name in SUMS]
     totals.append(fn.max("max_delay_us").alias("max_delay_us"))
     parts = []
-    for winner, fold in (("first", _FIRST), ("last", _LAST)):
-        if winner not in winners:
-            continue
-        history_of = each.withColumns({"winner": fn.lit(winner), "f": fn.expr(fold)})
+    for winner, lengths in lengths_of.items():
+        each = fn.explode(fn.array(*(fn.lit(length).cast("long") for length in lengths)))
+        history_of = history.withColumn("window_us", each).withColumns(
+            {"winner": fn.lit(winner), "f": fn.expr(_FOLDS[winner])}
+        )
         folded = history_of.select("topic", "window_us", "winner", "messages", "bytes", "f.*")
         parts.append(folded.groupBy("topic", "window_us", "winner").agg(*totals))
     whole = reduce(DataFrame.unionByName, parts)

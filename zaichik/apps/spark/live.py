@@ -21,7 +21,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from datetime import timedelta
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,21 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from zaichik import ZaichikError
 from zaichik.apps.spark import carry
-from zaichik.apps.spark.carry import CARRIED, CHANGES, COUNTED, NEW, RAN_US, Policy
+from zaichik.apps.spark.carry import CARRIED, CHANGES, COUNTED, NEW, RAN_US, never_closes
 from zaichik.apps.spark.forgetting import Turns
 from zaichik.apps.spark.storage import AS_WRITTEN, Storage
 from zaichik.apps.spark.windows import WINDOWS, by_key
-from zaichik.apps.statistics.chain import FOREVER_US, NUMBERS, SUMS, Window, Winner, length_us
+from zaichik.apps.statistics.chain import (
+    FOREVER_US,
+    NUMBERS,
+    SUMS,
+    TABLE,
+    Policy,
+    Window,
+    Winner,
+    length_us,
+    policies,
+)
 
 LAYOUT = (
     3  # of a folder; 1 had its sums in a table, 2 remembered all keys for windows that never close
@@ -62,7 +71,8 @@ def writer(
         folder: for the sums, what is carried and the checkpoint; all workers must see it. Made if
             it is not there. A path without a scheme is one of Spark's default file system.
         windows: lengths, the same ones as long as it is the same folder.
-        winners: which message of a window stays.
+        winners: which message of a window stays: "first" or "last"; with "newest", what a table
+            would do is counted, too, and a row carried for each key that it would have.
         remember: how long after its window an update that nobody has seen may still be seen late,
             and, for the policy that ran, how long after its window began a message's payload is
             known.
@@ -73,13 +83,10 @@ def writer(
         OtherWindows: the folder has been used with others. Their sums began with the stream, so new
             ones would not.
     """
-    policies: list[Policy] = [
-        (RAN_US, "first"),
-        *product([length_us(window) for window in windows], winners),
-    ]
+    counted: list[Policy] = [(RAN_US, "first"), *policies(map(length_us, windows), winners)]
     storage = Storage(events.sparkSession, folder)
-    _claim(storage, policies, max_keys)
-    step = partial(_count, storage, policies, remember // timedelta(microseconds=1), max_keys)
+    _claim(storage, counted, max_keys)
+    step = partial(_count, storage, counted, remember // timedelta(microseconds=1), max_keys)
     return events.writeStream.foreachBatch(step).option(
         "checkpointLocation", storage.path("checkpoint")
     )
@@ -164,12 +171,13 @@ def _count(
     kernel = partial(
         carry.count, latest=known.now, turns=known.turns, remember_us=remember_us, max_keys=max_keys
     )
-    forever = [policy for policy in policies if policy[0] == FOREVER_US]
-    others = [policy for policy in policies if policy[0] != FOREVER_US]
+    forever = [policy for policy in policies if never_closes(policy)]
+    others = [policy for policy in policies if not never_closes(policy)]
     if forever:
         new = new.persist()  # or else it would be read twice
     rows = _carried(spark, storage, before).unionByName(new, allowMissingColumns=True)
-    is_new, is_forever = fn.col("window_us").isNull(), fn.col("window_us") == FOREVER_US
+    is_new = fn.col("window_us").isNull()
+    is_forever = (fn.col("window_us") == FOREVER_US) & (fn.col("winner") != TABLE[1])
     counted = by_key(rows.where(is_new | ~is_forever)).mapInArrow(
         partial(kernel, policies=others), COUNTED
     )

@@ -12,7 +12,9 @@
 | epoch | fail unless the topic is this one; JSON for several topics |
 | partitions | Spark tasks for each topic (default: one for each million messages) |
 | onLag | fail (default) or skip: what to do about messages that are gone already |
+| table | latest: a table's state, a row for each key; changes: with a column deleted |
 | topicPattern | instead: a regular expression for whole names; a stream reads it when it starts |
+| subscribePattern | instead: as orders.*; a stream reads also topics that come later: `following` |
 | maxMessagesPerTrigger | for streams: messages in one micro-batch at most |
 | minMessagesPerTrigger | for streams: wait for this many, ... |
 | maxTriggerDelay | ... but no longer than this many seconds (default 900) |
@@ -24,7 +26,7 @@ Without `broker`, it is ZAICHIK_CONNECT, or a login that is kept, or 127.0.0.1:8
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -35,17 +37,20 @@ from zaichik.apps.spark.errors import BadOption
 from zaichik.base.json_text import parsed_object
 from zaichik.client.client import RECONNECT_SECONDS
 from zaichik.client.messages import StartAt, start_written
+from zaichik.client.patterns.pattern import Pattern
 
 MESSAGES_A_TASK = 1_000_000
 _KNOWN = (
     "broker",
     "topic",
     "topicPattern",
+    "subscribePattern",
     "start",
     "end",
     "epoch",
     "partitions",
     "onLag",
+    "table",
     "maxMessagesPerTrigger",
     "minMessagesPerTrigger",
     "maxTriggerDelay",
@@ -69,9 +74,13 @@ class Options:
         topics: what to read, or the one to write to; none if the table to write has a column that
             says it.
         starts, ends: for each topic, as the client has them.
+        start, end: for topics that come later.
+        pattern: of the topics that a stream follows, which come and go; "": those are `topics`.
         epochs: of each topic, which one it must be; None: any.
         partitions: tasks for each topic; None: as many as `MESSAGES_A_TASK` makes.
         on_lag: "fail" or "skip".
+        table: "latest" to read the state of tables, "changes" for their changes, deletions among
+            them; "" for messages as they are.
         max_messages: in one micro-batch; None: all there are.
         min_messages: that a micro-batch waits for.
         max_delay: seconds that it waits at most.
@@ -93,14 +102,21 @@ class Options:
     push_down: bool = False
     exactly_once: bool = False
     name: str = ""
+    pattern: str = ""
+    start: StartAt = "earliest"
+    end: StartAt = "latest"
+    table: Literal["", "latest", "changes"] = ""
 
     @classmethod
-    def of(cls, given: Mapping[str, str], *, needs_topic: bool = True) -> "Options":
+    def of(
+        cls, given: Mapping[str, str], *, needs_topic: bool = True, follows: bool = False
+    ) -> "Options":
         """Returns the parsed options; a pattern of topics is resolved at the broker.
 
         Args:
             given: as Spark hands them on.
             needs_topic: whether a topic must be named.
+            follows: whether topics may come later, so that `subscribePattern` is not resolved.
 
         Raises:
             BadOption: one of them is not valid, or no topic matches the pattern.
@@ -110,8 +126,11 @@ class Options:
         known = {name.lower() for name in _KNOWN} | _OF_SPARK
         if unknown := sorted(words.keys() - known):
             raise BadOption(f"there is no option {unknown[0]}; there are {', '.join(_KNOWN)}")
-        topics = _topics(broker, words)
-        if not topics and needs_topic:
+        pattern = ""
+        if follows:
+            pattern = words.get("subscribepattern", "")
+        topics = _topics(broker, words, is_followed=bool(pattern))
+        if not topics and needs_topic and not pattern:
             raise BadOption(
                 'which topic? Name it with .option("topic", "orders"), or .load("orders")'
             )
@@ -120,6 +139,11 @@ class Options:
         on_lag = words.get("onlag", "fail")
         if on_lag not in {"fail", "skip"}:
             raise BadOption(f"onLag is {on_lag!r}; it must be fail or skip")
+        table = words.get("table", "")
+        if table not in {"", "latest", "changes"}:
+            raise BadOption(
+                f"table is {table!r}; it must be latest, for a table's state, or changes"
+            )
         start = words.get("start", "earliest")
         end = words.get("end", "latest")
         return cls(
@@ -136,6 +160,10 @@ class Options:
             push_down=_yes(words, "pushDown"),
             exactly_once=_yes(words, "exactlyOnce"),
             name=words.get("name", ""),
+            pattern=pattern,
+            start=_of_all("start", start, "earliest"),
+            end=_of_all("end", end, "latest"),
+            table=cast('Literal["", "latest", "changes"]', table),
         )
 
     def connect(
@@ -145,28 +173,50 @@ class Options:
         return self.broker.connect(reconnect)
 
 
-def _topics(broker: Broker, words: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the topics that are named, in one of three ways; none if no topic is."""
+def _topics(broker: Broker, words: Mapping[str, str], *, is_followed: bool) -> tuple[str, ...]:
+    """Returns the topics that are named, in one of four ways; none if no topic is.
+
+    Args:
+        broker: which is asked for those that match.
+        words: the options.
+        is_followed: whether those that match may come later, so that nobody is asked now.
+    """
     topic = words.get("topic")
     path = words.get("path")
     if path and topic:
         raise BadOption(f"the topic is named twice: {topic!r} and .load({path!r}); name it once")
     topics = topics_in(topic or path or "")
-    if "topicpattern" not in words:
+    patterns = [name for name in ("topicPattern", "subscribePattern") if name.lower() in words]
+    if not patterns:
         return topics
     if topics:
-        raise BadOption("topics are named, and topicPattern is given, too; one of them is enough")
-    return _matching(broker, words["topicpattern"])
-
-
-def _matching(broker: Broker, pattern: str) -> tuple[str, ...]:
-    """The broker's topics whose whole names match, without those that are its own."""
+        raise BadOption(f"topics are named, and {patterns[0]} is given, too; one of them is enough")
+    if len(patterns) > 1:
+        raise BadOption("topicPattern and subscribePattern are given; one of them is enough")
+    if "topicpattern" in words:
+        pattern = words["topicpattern"]
+        return _matching(broker, pattern, _regular_expression(pattern))
+    pattern = words["subscribepattern"]
     try:
-        matches = re.compile(pattern).fullmatch
+        matches = Pattern(pattern).matches
+    except ValueError as error:
+        raise BadOption(f"subscribePattern is {pattern!r}: {error}") from None
+    if is_followed:
+        return ()
+    return _matching(broker, pattern, matches)
+
+
+def _regular_expression(pattern: str) -> Callable[[str], object]:
+    try:
+        return re.compile(pattern).fullmatch
     except re.error as error:
         raise BadOption(
             f"topicPattern is {pattern!r}, which is not a regular expression: {error}"
         ) from None
+
+
+def _matching(broker: Broker, pattern: str, matches: Callable[[str], object]) -> tuple[str, ...]:
+    """The broker's topics whose whole names match, without those that are its own."""
     with broker.connect() as client:
         names = [topic["name"] for topic in client.topics()]
     found = tuple(name for name in names if matches(name) and not name.startswith("$"))
@@ -226,6 +276,13 @@ def _positions(
     return {
         topic: _position(name, str(given[topic])) if topic in given else default for topic in topics
     }
+
+
+def _of_all(name: str, text: str, default: StartAt) -> StartAt:
+    """Returns where topics start or end that are not named; with JSON, at `default`."""
+    if text.lstrip().startswith("{"):
+        return default
+    return _position(name, text)
 
 
 def _of_topics(name: str, text: str, topics: tuple[str, ...]) -> dict[str, object]:

@@ -36,7 +36,8 @@ def account(events: DataFrame, *by: str) -> DataFrame:
     Columns: `published = stored + compacted` and the same in bytes of payloads; `ratio`, the part
     stored; `windows` opened, `per_window` messages in one of them, both counted over messages with
     a key (`keyed`); `differing`, dropped though their payload was not the winner's; `unknown`,
-    dropped by a winner that is not among the events.
+    dropped by a winner that is not among the events; `superseded`, those that newer messages of a
+    table have superseded.
 
     Args:
         events: see `EVENTS`.
@@ -63,6 +64,7 @@ def account(events: DataFrame, *by: str) -> DataFrame:
         "per_window": per_window,
         "differing": fn.count_if(differs),
         "unknown": fn.count_if(differs.isNull()),
+        "superseded": fn.count("superseded"),
     }
     named = [column.alias(name) for name, column in columns.items()]
     groups = outcomes(events).withColumn("hour", hour).groupBy("topic", *by)

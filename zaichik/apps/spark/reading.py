@@ -7,7 +7,8 @@ hold names and numbers, never a connection.
 
 If some of a range is gone by the time it is read (evicted, or expired), reading fails and says how
 many messages: half an answer that looks like a whole one is worse than none. With `onLag=skip` they
-are left out, and a warning is in the log.
+are left out, and a warning is in the log. It is the same with deletions of a table's keys that went
+before they could be read (TAB-5): what was read before may have rows that are no more.
 
 A durable topic survives its broker, so a task waits for a broker that is restarted, before it reads
 and while it does. Other topics are gone with their broker: there is nothing to wait for.
@@ -25,13 +26,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from zaichik import ConnectFailed, Lagged, ZaichikError, blocking
+from zaichik import ConnectFailed, DeletionsMissed, Lagged, ZaichikError, blocking
 from zaichik.apps.spark.columns import record_batch
 from zaichik.apps.spark.errors import without_traceback
 from zaichik.apps.spark.options import MESSAGES_A_TASK, Options
 from zaichik.client.client import RECONNECT_SECONDS
 from zaichik.client.inbox import check_end
-from zaichik.client.messages import StartAt
+from zaichik.client.messages import Missed, StartAt
 from zaichik_protocol import Messages
 
 logger = logging.getLogger("zaichik.spark.reading")
@@ -43,12 +44,18 @@ class CannotRead(ZaichikError):
     """The topic is not there, is another one, or some of it is gone."""
 
 
+class TopicIsGone(CannotRead):
+    """The topic is not there, or is another one."""
+
+
 @dataclass(frozen=True)
 class Range(InputPartition):
     """What one task reads: the offsets from `start` to `end - 1` of the topic with that epoch.
 
     Attributes:
         is_durable: whether the topic survives a restart of its broker.
+        known_below: deletions of a table below that offset are nobody's loss: whoever reads this
+            holds nothing older, or has been told.
     """
 
     topic: str
@@ -56,6 +63,7 @@ class Range(InputPartition):
     start: int
     end: int
     is_durable: bool = False
+    known_below: int = 0
 
     def split(self, parts: int | None) -> list["Range"]:
         """Returns the same offsets in at most this many ranges of similar size, none of them empty.
@@ -92,14 +100,14 @@ def read_range(
             the client's.
 
     Raises:
-        CannotRead: some are gone, and `onLag` is fail.
+        CannotRead: some are gone, or deletions are, and `onLag` is fail.
         TopicShrunk: the topic ends before the range does.
     """
     if wanted.start == wanted.end:
         return
     with (
         without_traceback(),
-        _connected(wanted, options, reconnect) as client,
+        connected(wanted, options, reconnect) as client,
         client.subscribe(
             wanted.topic, start=wanted.start, until=wanted.end, epoch=wanted.epoch
         ) as subscription,
@@ -107,15 +115,26 @@ def read_range(
         check_end(wanted.topic, subscription.live, wanted.end)
         while not subscription.ended:
             items = subscription.fetch()
-            gone = next((item for item in items if isinstance(item, Lagged)), None)
-            if gone is not None and options.on_lag == "fail":
-                raise lost(gone)
+            if options.on_lag == "fail":
+                _check_whole(wanted, items)
             if frames := [item for item in items if isinstance(item, Messages)]:
                 yield record_batch(wanted.topic, frames, schema)
 
 
+def _check_whole(wanted: Range, items: list[Messages | Missed]) -> None:
+    """Refuse to go on without messages that are gone, or deletions."""
+    for item in items:
+        match item:
+            case Lagged():
+                raise lost(item)
+            case DeletionsMissed() if item.below > wanted.known_below:
+                raise deletions_lost(item)
+            case _:
+                pass
+
+
 @contextmanager
-def _connected(wanted: Range, options: Options, reconnect: float) -> Iterator[blocking.Client]:
+def connected(wanted: Range, options: Options, reconnect: float) -> Iterator[blocking.Client]:
     """A client of the broker that the range was planned with."""
     patience = RECONNECT_SECONDS if wanted.is_durable else 0
     until = time.monotonic() + patience
@@ -146,15 +165,25 @@ def lost(gone: Lagged) -> CannotRead:
     )
 
 
+def deletions_lost(gone: DeletionsMissed) -> CannotRead:
+    """The error for tombstones that are gone, so that rows that were read may be deleted."""
+    return CannotRead(
+        f"keys of {gone.topic} may have been deleted unseen: tombstones below offset {gone.below} "
+        "were gone before they could be read. To be exact, begin anew, with a new checkpoint and "
+        "without what the sink has; keep tombstones for longer (zaichik create --tombstones 7d). "
+        "To go on without them: onLag=skip"
+    )
+
+
 def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[str, Any]:
     """Returns what the broker says about a topic.
 
     Raises:
-        CannotRead: it does not exist, or has another epoch.
+        TopicIsGone: it does not exist, or has another epoch.
     """
     state = client.topic(topic)
     if state is None:
-        raise CannotRead(f"there is no topic {topic!r}; see: zaichik topics")
+        raise TopicIsGone(f"there is no topic {topic!r}; see: zaichik topics")
     if epoch not in (None, state["epoch"]):
         event = "The broker was restarted, or the topic was deleted and created again"
         if is_durable(state):
@@ -163,9 +192,9 @@ def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[
     return state
 
 
-def other_epoch(topic: str, known: int | None, now: int, event: str) -> CannotRead:
+def other_epoch(topic: str, known: int | None, now: int, event: str) -> TopicIsGone:
     """The error for a topic that is not the one that was read before; `event` is how that came."""
-    return CannotRead(
+    return TopicIsGone(
         f"{topic} is another topic than the one that was read before: its epoch is {now}, not "
         f"{known}. "
         f"{event} since, and offsets start again at 0. Begin with a new checkpoint, and mind "
@@ -176,6 +205,19 @@ def other_epoch(topic: str, known: int | None, now: int, event: str) -> CannotRe
         "table, or tell the two "
         "apart by a column of your own"
     )
+
+
+def check_table(state: Mapping[str, Any]) -> None:
+    """Refuse a topic that is no table.
+
+    Raises:
+        CannotRead: it is none.
+    """
+    if not state["settings"].get("table"):
+        raise CannotRead(
+            f"{state['name']} is not a table, so it has no current state and no deletions: leave "
+            "out the option table"
+        )
 
 
 def is_durable(state: Mapping[str, Any]) -> bool:
@@ -214,11 +256,20 @@ def _start_of(client: blocking.Client, topic: str, at: StartAt) -> int:
         return subscription.start
 
 
-def whole(state: Mapping[str, Any], start: int, end: int, on_lag: str) -> Range:
+def whole(
+    state: Mapping[str, Any], start: int, end: int, on_lag: str, known_below: int = 0
+) -> Range:
     """These offsets of a topic, without those that are gone already.
 
+    Args:
+        state: the topic's.
+        start: the first offset.
+        end: the offset after the last one.
+        on_lag: see `Options`.
+        known_below: see `Range`.
+
     Raises:
-        CannotRead: some are, and `on_lag` is "fail".
+        CannotRead: some are, or deletions are, and `on_lag` is "fail".
     """
     topic, first = state["name"], min(int(state["head"]), end)
     if start < first:
@@ -231,4 +282,14 @@ def whole(state: Mapping[str, Any], start: int, end: int, on_lag: str) -> Range:
         last = first - 1
         logger.warning("%s: %s gone and left out (offsets %d to %d)", topic, what, start, last)
         start = first
-    return Range(topic, int(state["epoch"]), start, max(start, end), is_durable(state))
+    deleted_below = int(state.get("deleted_below", 0))
+    if start < min(deleted_below, end) and known_below < deleted_below:
+        missed = DeletionsMissed(topic, deleted_below)
+        if on_lag == "fail":
+            raise deletions_lost(missed)
+        logger.warning(
+            "%s: keys may have been deleted unseen, below offset %d", topic, deleted_below
+        )
+        known_below = deleted_below
+    epoch = int(state["epoch"])
+    return Range(topic, epoch, start, max(start, end), is_durable(state), known_below)

@@ -12,8 +12,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from zaichik.apps.spark.columns import MESSAGES
+from zaichik.apps.spark.columns import CHANGES, MESSAGES
+from zaichik.apps.spark.current import CurrentReader
 from zaichik.apps.spark.errors import without_traceback
+from zaichik.apps.spark.following import FollowingStreamReader
 from zaichik.apps.spark.narrowing import NarrowedReader
 from zaichik.apps.spark.options import Options
 from zaichik.apps.spark.stream import TopicStreamReader
@@ -31,12 +33,16 @@ class ZaichikSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns, unless the user names others."""
+        if self.options.get("table") == "changes":
+            return CHANGES
         return MESSAGES
 
     @without_traceback()
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
         options = Options.of(self.options)
+        if options.table == "latest":
+            return CurrentReader(options, schema)
         if options.push_down:
             return NarrowedReader(options, schema)
         return TopicReader(options, schema)
@@ -44,7 +50,10 @@ class ZaichikSource(DataSource):
     @without_traceback()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's)
         """For `spark.readStream`."""
-        return TopicStreamReader(Options.of(self.options), schema)
+        options = Options.of(self.options, follows=True)
+        if options.pattern:
+            return FollowingStreamReader(options, schema)
+        return TopicStreamReader(options, schema)
 
     @without_traceback()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 (Spark's)

@@ -19,10 +19,14 @@ The position of a stream with a name follows what Spark has finished. Spark says
 asks for the end of the next micro-batch, beginning with the end of the last one, which is in the
 checkpoint by then; and it calls `commit`, but only when there is something for another micro-batch.
 That is too late for a full topic: nothing can be published to it before the position has moved.
+
+A stream of a table that begins with the earliest message has missed no deletion that was gone by
+then: it holds nothing yet. So until it has come that far, its position says below which offset
+deletions are nobody's loss. Later, a deletion that is gone is like a message that is gone.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -39,6 +43,7 @@ from zaichik.apps.spark.options import Options
 from zaichik.apps.spark.reading import (
     CannotRead,
     Range,
+    check_table,
     other_epoch,
     position,
     read_range,
@@ -46,8 +51,10 @@ from zaichik.apps.spark.reading import (
     tasks,
     whole,
 )
+from zaichik.client.messages import StartAt
 
-Offset = dict[str, dict[str, int]]  # topic: epoch and next
+# Of each topic the epoch, the next offset, and perhaps `known_below`: see `Range`.
+Offset = dict[str, dict[str, int]]
 Result = TypeVar("Result")
 
 
@@ -55,8 +62,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics continuously."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        check(schema)
-        if set(options.ends.values()) != {"latest"}:
+        check(schema, has_deletions=options.table == "changes")
+        if options.table == "latest":
+            raise BadOption(
+                "a stream has a table's changes, and not its state: give table=changes, and merge "
+                "them by key; a row with deleted=true deletes its key"
+            )
+        if {options.end, *options.ends.values()} != {"latest"}:
             raise BadOption(
                 "a stream has no end; leave the option out, or read a table: spark.read"
             )
@@ -74,6 +86,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """For the workers: everything but the connection."""
         return self.__dict__ | {"_connected": None, "_client": None, "_positions": None}
 
+    def _topics(self) -> Collection[str]:
+        """Returns the names of the topics that are read now."""
+        return self.options.topics
+
     @without_traceback()
     def initialOffset(self) -> Offset:  # noqa: N802 (Spark's)
         """Where a query begins that has no checkpoint.
@@ -82,12 +98,24 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if self._initial is None:
             initial = {}
-            for topic, state in self._states(self.options.epochs).items():
-                start = position(self._connection(), state, self.options.starts[topic])
-                initial[topic] = {"epoch": state["epoch"], "next": start}
+            epochs = {topic: self.options.epochs.get(topic) for topic in self._topics()}
+            for topic, state in self._states(epochs).items():
+                start = self.options.starts.get(topic, self.options.start)
+                initial[topic] = self._beginning(state, start)
             self._initial = initial
             self._hold(initial)
         return self._initial
+
+    def _beginning(self, state: Mapping[str, Any], at: StartAt) -> dict[str, int]:
+        """Returns where a topic is begun with."""
+        if self.options.table:
+            check_table(state)
+        start = position(self._connection(), state, at)
+        place = {"epoch": int(state["epoch"]), "next": start}
+        deleted_below = int(state.get("deleted_below", 0))
+        if at in ("earliest", 0) and deleted_below > start:
+            place["known_below"] = deleted_below
+        return place
 
     @without_traceback()
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 (Spark's)
@@ -96,31 +124,35 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             CannotRead: the checkpoint is of other topics, or of more than they have.
         """
-        if gone := sorted(start.keys() - set(self.options.topics)):
+        if gone := sorted(start.keys() - set(self._topics())):
             raise CannotRead(
                 f"the checkpoint is of {', '.join(gone)}, too, which the query does not read any "
                 "more: add it, or give "
                 "the query a checkpointLocation of its own"
             )
         known = self._with_added(start)
-        ends = self._last or self._ends(known)
+        if self._last is None:
+            ends = self._ends(known)
+        else:
+            ends = {topic: self._last[topic] for topic in known}
         for topic, place in known.items():
             _check_follows(topic, place, ends[topic])
         self._hold(known)
         if self._last is None and self._is_too_few(known, ends):
             return start
-        return _shared(known, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
+        if isinstance(limit, ReadMaxRows):
+            ends = _shared(known, ends, limit.max_rows)
+        return _with_known(known, ends)
 
     def _with_added(self, start: Offset) -> Offset:
         """Returns a checkpoint's offsets, and the beginnings of topics added to the query since."""
-        new = set(self.options.topics) - start.keys() - self._added.keys()
+        topics = self._topics()
+        new = set(topics) - start.keys() - self._added.keys()
         # Asked once: where a topic begins moves.
         for topic, state in self._states(dict.fromkeys(new)).items():
-            self._added[topic] = {
-                "epoch": state["epoch"],
-                "next": position(self._connection(), state, "earliest"),
-            }
-        return self._added | start
+            self._added[topic] = self._beginning(state, "earliest")
+        known = self._added | start
+        return {topic: known[topic] for topic in topics}
 
     def _is_too_few(self, start: Offset, ends: Offset) -> bool:
         """Returns whether to wait for more: at most `maxTriggerDelay` after the first message."""
@@ -143,31 +175,30 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @without_traceback()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's)
         """Note where the topics end now: this run reads nothing beyond that."""
-        self._last = self._ends({topic: {} for topic in self.options.topics})
+        self._last = self._ends({topic: {} for topic in self._topics()})
 
     @without_traceback()
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802 (Spark's)
         """The topics' ends, for the query's progress."""
-        return self._ends({topic: {} for topic in self.options.topics})
+        return self._ends({topic: {} for topic in self._topics()})
 
     @without_traceback()
     def partitions(self, start: Offset, end: Offset) -> list[Range]:
         """The ranges of a micro-batch."""
-        states = self._states({topic: place["epoch"] for topic, place in end.items()})
-        for topic in start.keys() & end.keys():
-            _check_follows(topic, start[topic], end[topic])
         # No run may have asked for the end of this micro-batch: an earlier one did not finish it.
         self._hold(start)
-        wholes = []
-        for topic, state in states.items():
-            first = (
-                start[topic]["next"]
-                if topic in start
-                else position(self._connection(), state, "earliest")
-            )
-            _check_end(topic, end[topic]["next"], state["next_offset"])
-            wholes.append(whole(state, first, end[topic]["next"], self.options.on_lag))
+        wholes = [self._whole(topic, start.get(topic), place) for topic, place in end.items()]
         return tasks(wholes, self.options.partitions)
+
+    def _whole(self, topic: str, start: Mapping[str, int] | None, end: Mapping[str, int]) -> Range:
+        """Returns what a micro-batch reads of a topic; `start` is None if it was added since."""
+        if start is not None:
+            _check_follows(topic, start, end)
+        state = self._states({topic: end["epoch"]})[topic]
+        first = start or self._beginning(state, "earliest")
+        _check_end(topic, end["next"], state["next_offset"])
+        known_below = first.get("known_below", 0)
+        return whole(state, first["next"], end["next"], self.options.on_lag, known_below)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range."""
@@ -256,6 +287,17 @@ def _check_end(topic: str, known: int, end: int) -> None:
             "Begin with a new checkpoint, and mind the sink, which has messages that the topic has "
             "no more"
         )
+
+
+def _with_known(start: Offset, ends: Offset) -> Offset:
+    """Returns these ends, and below which offset deletions are still nobody's loss."""
+    after = {}
+    for topic, end in ends.items():
+        after[topic] = end
+        known_below = start[topic].get("known_below", 0)
+        if known_below > end["next"]:
+            after[topic] = end | {"known_below": known_below}
+    return after
 
 
 def _shared(start: Offset, ends: Offset, most: int) -> Offset:

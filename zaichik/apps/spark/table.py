@@ -17,6 +17,7 @@ from zaichik.apps.spark.options import Options
 from zaichik.apps.spark.reading import (
     CannotRead,
     Range,
+    check_table,
     position,
     read_range,
     state_of,
@@ -33,7 +34,7 @@ class TopicReader(DataSourceReader):
     """Reads topics once, from start to end."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        check(schema)
+        check(schema, has_deletions=options.table == "changes")
         if options.name:
             raise BadOption(
                 "a table has no position that the broker could keep under a name; leave the option "
@@ -67,11 +68,17 @@ def _whole(client: blocking.Client, topic: str, options: Options) -> Range:
         position(client, state, options.starts[topic]),
         position(client, state, options.ends[topic]),
     )
+    if options.table:
+        check_table(state)
     if start > end:
         raise CannotRead(
             f"of {topic}, start ({start}) is after end ({end}): there is nothing between them"
         )
-    return whole(state, start, end, options.on_lag)
+    # Whoever reads a table from its beginning holds no keys that could have been deleted.
+    known_below = 0
+    if options.starts[topic] in ("earliest", 0):
+        known_below = int(state.get("deleted_below", 0))
+    return whole(state, start, end, options.on_lag, known_below)
 
 
 def _check_time(topic: str, start: StartAt) -> None:

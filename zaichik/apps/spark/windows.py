@@ -13,7 +13,7 @@ one has a probability of n² / 2⁶⁵: for ten million keys one in 400,000, and
 counted as one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -22,7 +22,16 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from zaichik.apps.statistics.chain import SUMS, Chain, Window, Winner, length_us
+from zaichik.apps.statistics.chain import (
+    SUMS,
+    WINNERS,
+    Chain,
+    Policy,
+    Window,
+    Winner,
+    length_us,
+    policies,
+)
 
 WINDOWS = StructType(
     [
@@ -39,7 +48,7 @@ WINDOWS = StructType(
 def what_if(
     events: DataFrame,
     windows: Iterable[Window],
-    winners: Iterable[Winner] = ("first", "last"),
+    winners: Collection[Winner] = WINNERS,
     *,
     partitioned: bool = False,
     partitions: int | None = None,
@@ -47,9 +56,10 @@ def what_if(
     """Returns, for each topic, window and winner, a row of `WINDOWS`, with the `ratio` kept.
 
     Args:
-        events: as `EVENTS`; status, offset and winner are not used.
+        events: as `EVENTS`; status, offset, winner and superseded are not used.
         windows: lengths.
-        winners: which message of a window stays: "first", which the broker does, or "last".
+        winners: which message of a window stays: "first", which the broker does, or "last"; and
+            "newest", for what a table would do, a row for each topic.
         partitioned: each partition of the input has all messages of its keys, so that nothing need
             be shuffled.
         partitions: how many to shuffle into; None: as many as the session is set to.
@@ -57,16 +67,21 @@ def what_if(
     # A message without a key is compared with no other: it is its own group.
     alone = fn.when(fn.col("key").isNull(), fn.col("position"))
     group = fn.xxhash64("topic", "epoch", "key", alone).alias("group")
+    tombstone = fn.col("key").isNotNull() & (fn.col("size") == 0)
     columns = events.select(
-        "topic", group, "position", "accepted_us", "hash", fn.col("size").cast("int")
+        "topic",
+        group,
+        "position",
+        "accepted_us",
+        "hash",
+        fn.col("size").cast("int"),
+        tombstone.alias("tombstone"),
     )
     if not partitioned:
         columns = (
             columns.repartition(partitions, "group") if partitions else columns.repartition("group")
         )
-    kernel = partial(
-        _kernel, lengths_us=[length_us(window) for window in windows], winners=list(winners)
-    )
+    kernel = partial(_kernel, policies=policies(map(length_us, windows), winners))
     return summed(columns.mapInArrow(kernel, WINDOWS)).withColumn(
         "ratio", fn.col("kept") / fn.col("messages")
     )
@@ -89,7 +104,7 @@ def by_key(events: DataFrame) -> DataFrame:
 
 
 def _kernel(
-    batches: Iterator[pa.RecordBatch], lengths_us: Sequence[int], winners: Sequence[Winner]
+    batches: Iterator[pa.RecordBatch], policies: Sequence[Policy]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one partition's messages."""
     present = [batch for batch in batches if batch.num_rows]
@@ -97,12 +112,10 @@ def _kernel(
         return
     chain = Chain(pa.Table.from_batches(present))
     rows: list[dict[str, object]] = []
-    for length, opens in zip(lengths_us, chain.opens(lengths_us), strict=True):
-        for winner in winners:
-            sums = chain.sums(opens, winner)
-            rows += [
-                {"topic": topic, "window_us": length, "winner": winner}
-                | {name: sums[name][n] for name in sums}
-                for n, topic in enumerate(chain.topics)
-            ]
+    for (length, winner), sums in chain.tried(policies):
+        rows += [
+            {"topic": topic, "window_us": length, "winner": winner}
+            | {name: sums[name][n] for name in sums}
+            for n, topic in enumerate(chain.topics)
+        ]
     yield pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(WINDOWS))

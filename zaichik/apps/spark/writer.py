@@ -21,6 +21,10 @@ not know:
   batches (`arrow.maxRecordsPerBatch`);
 * there are at most `max_producers` tasks in ten minutes, one for each partition, topic and
   micro-batch: sixteen a second with the broker's defaults. Beyond that, writing fails.
+
+With `table=changes`, rows may delete keys of a table: those without a payload (null, or empty as in
+a recording), and those whose column `deleted` is true. Without it, a null is refused here, and an
+empty payload by the broker: nobody deletes by accident (TAB-6).
 """
 
 import uuid
@@ -38,7 +42,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import BinaryType, BooleanType, StringType, StructType
 
 from zaichik import BatchResult, BatchTooLarge, ZaichikError, blocking
 from zaichik.apps.spark.errors import BadOption, without_traceback
@@ -66,7 +70,10 @@ class TopicWriter(DataSourceArrowWriter):
     """Publishes tables."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        check(schema)
+        has_deletions = options.table == "changes"
+        check(schema, has_deletions=has_deletions)
+        if options.table and not has_deletions:
+            raise BadOption("a table is written as changes: give table=changes, or leave it out")
         if len(options.topics) > 1:
             raise BadOption(f"one topic is written at a time, not {', '.join(options.topics)}")
         if "topic" in schema.fieldNames() and options.topics:
@@ -86,8 +93,14 @@ class TopicWriter(DataSourceArrowWriter):
         stored = compacted = 0
         with self.options.connect() as client:
             most, most_bytes = client.welcome.max_batch, client.welcome.max_message
-            publisher = _Publisher(client, self._task() if self.options.exactly_once else "")
+            has_deletions = self.options.table == "changes"
+            task = ""
+            if self.options.exactly_once:
+                task = self._task()
+            publisher = _Publisher(client, task, tombstones=has_deletions)
             for topic, tables in _by_topic(iterator, self.options.topics):
+                if has_deletions:
+                    tables = [with_deletions(table) for table in tables]
                 for batch in batches(tables, most, most_bytes):
                     for result in publisher.publish(topic, batch):
                         stored += result.stored
@@ -129,11 +142,13 @@ class _Publisher:
     Args:
         client: connected to the broker.
         task: which task it is; "" if its batches have no numbers.
+        tombstones: whether empty payloads are meant to delete their keys.
     """
 
-    def __init__(self, client: blocking.Client, task: str) -> None:
+    def __init__(self, client: blocking.Client, task: str, *, tombstones: bool) -> None:
         self._client = client
         self._task = task
+        self._tombstones = tombstones
         self._numbers: Counter[str] = Counter()  # of the next batch, by topic
 
     def publish(self, topic: str, batch: Batch) -> Iterator[BatchResult]:
@@ -149,23 +164,31 @@ class _Publisher:
 
     def _publish(self, topic: str, batch: Batch) -> BatchResult:
         if not self._task:
-            return self._client.publish_batch(topic, batch)
+            return self._client.publish_batch(topic, batch, tombstones=self._tombstones)
         number = self._numbers[topic]
         self._numbers[topic] += 1  # also if it is too large: a final refusal uses up the number
         producer = (
             int.from_bytes(blake2b(f"{self._task}/{topic}".encode(), digest_size=8).digest()) or 1
         )
-        return self._client.publish_batch(topic, batch, producer=producer, number=number)
+        return self._client.publish_batch(
+            topic, batch, producer=producer, number=number, tombstones=self._tombstones
+        )
 
 
-def check(schema: StructType) -> None:
+def check(schema: StructType, *, has_deletions: bool = False) -> None:
     """Refuse a table that cannot be published.
+
+    Args:
+        schema: the columns.
+        has_deletions: whether rows may delete keys, so that there may be a column `deleted`.
 
     Raises:
         CannotWrite: it has no payload, or other columns than messages have.
     """
     names = schema.fieldNames()
     for item in schema:
+        if item.name == "deleted" and has_deletions and isinstance(item.dataType, BooleanType):
+            continue
         if item.name not in {"key", "payload", "value", "topic"}:
             raise CannotWrite(
                 f'messages have no column {item.name}; .select("key", "payload") leaves the others '
@@ -201,6 +224,26 @@ def _by_topic(
             yield topic, [table.filter(pc.equal(column, topic))]
 
 
+def with_deletions(table: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the rows with an empty payload where they delete their keys.
+
+    Raises:
+        CannotWrite: such a row has no key.
+    """
+    name = "payload" if "payload" in table.schema.names else "value"
+    payloads = table.column(name).cast(pa.binary())
+    deleted = payloads.is_null()
+    if "deleted" in table.schema.names:
+        deleted = pc.or_(deleted, table.column("deleted").fill_null(False))
+    without_key = pa.repeat(True, len(table))
+    if "key" in table.schema.names:
+        without_key = table.column("key").is_null()
+    if pc.any(pc.and_(deleted, without_key)).as_py():
+        raise CannotWrite("a row deletes a key, and has none: name it in the column key")
+    emptied = pc.if_else(deleted, pa.scalar(b"", pa.binary()), payloads)
+    return table.set_column(table.schema.names.index(name), name, emptied)
+
+
 def batches(tables: Iterable[pa.RecordBatch], most: int, most_bytes: int) -> Iterator[Batch]:
     """The rows of tables as batches of at most this many messages and bytes.
 
@@ -211,7 +254,10 @@ def batches(tables: Iterable[pa.RecordBatch], most: int, most_bytes: int) -> Ite
         name = "payload" if "payload" in table.schema.names else "value"
         payloads = table.column(name).cast(pa.binary())
         if payloads.null_count:
-            raise CannotWrite(f"a {name} is null; a message has one always, though it may be empty")
+            raise CannotWrite(
+                f"a {name} is null; a message has one always, though it may be empty. If it is to "
+                "delete its key in a table: table=changes"
+            )
         keys = table.column("key").cast(pa.binary()) if "key" in table.schema.names else None
         if keys is None:
             keys = pa.nulls(len(payloads), pa.binary())

@@ -9,6 +9,7 @@ from zaichik.base.escapes import shown
 
 MOST_LOST = 0.01  # of the messages: saves space, and loses next to nothing
 LEAST_SAVED = 0.01  # of the messages: less is not worth a setting
+MOST_IN_TABLE = 0.5  # of the messages: with more, nearly every key is new, and a table only grows
 
 
 def recommended(statistics: Statistics, most_lost: float = MOST_LOST) -> Row | None:
@@ -32,6 +33,24 @@ def _known(statistics: Statistics) -> list[Row]:
     return [row for row in statistics.of_winner("first") if row["differing"] is not None]
 
 
+def better_as_table(statistics: Statistics, most_lost: float = MOST_LOST) -> Row | None:
+    """Returns what a table would do, if no window is worth it and a table may well be.
+
+    Returns:
+        Its row of `what_if`; None if there is a window to advise, the topic is a table already, or
+        a table would keep most messages.
+    """
+    best = recommended(statistics, most_lost)
+    row = statistics.as_table
+    if statistics.is_table or row is None or row["differing"] is None:
+        return None
+    if best is not None and is_worth(best):
+        return None
+    if row["kept"] > MOST_IN_TABLE * row["messages"]:
+        return None
+    return row
+
+
 def is_worth(row: Row) -> bool:
     """Returns whether a window saves enough to be worth setting."""
     return bool(row["kept"] <= (1 - LEAST_SAVED) * row["messages"])
@@ -44,6 +63,41 @@ def sentence(statistics: Statistics, most_lost: float = MOST_LOST) -> str:
 
 def verdict(statistics: Statistics, most_lost: float = MOST_LOST) -> str:
     """The advice alone."""
+    if statistics.is_table:
+        return _of_table(statistics)
+    table = better_as_table(statistics, most_lost)
+    about_windows = _about_windows(statistics, most_lost)
+    if table is None:
+        return about_windows
+    return (
+        f"{about_windows} If the newest message of each key is all that matters, make it a table: "
+        f"{_in_table(table, 'it would keep')}"
+    )
+
+
+def _of_table(statistics: Statistics) -> str:
+    """What a topic that is a table keeps."""
+    row = statistics.as_table
+    if row is None or row["messages"] is None:
+        return "it is a table, and how much of what was published it keeps is not known."
+    return f"it is a table. {_in_table(row, 'It keeps')}"
+
+
+def _in_table(row: Row, it_keeps: str) -> str:
+    """What a table keeps, and what that costs."""
+    messages = row["messages"]
+    text = f"{it_keeps} {percent(row['kept'], messages)} of the messages"
+    if row["bytes"]:
+        text += f" ({percent(row['kept_bytes'], row['bytes'])} of the bytes)"
+    if row["differing"]:
+        text += (
+            f"; {percent(row['differing'], messages)} of the messages are updates that reach only "
+            "the readers that keep up"
+        )
+    return f"{text}."
+
+
+def _about_windows(statistics: Statistics, most_lost: float) -> str:
     best, first = recommended(statistics, most_lost), _known(statistics)
     if not first:
         return "no window can be advised, because what its own has dropped was not recorded."

@@ -28,7 +28,7 @@ What follows from where windows open, such as which payloads differ from the one
 whole-array operations on the messages that are dropped.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import Literal
@@ -36,8 +36,14 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-Winner = Literal["first", "last"]
+Winner = Literal["first", "last", "newest"]
+"""Which message stays: the first of a window, its last, or, as in a table, the newest of a key."""
 Window = timedelta | Literal["forever"]
+Policy = tuple[int, Winner]
+"""A window's length in microseconds, and which message stays.
+
+A table has no window: its length is that of one without end.
+"""
 
 # The length of a window without end; neither Arrow nor Spark has a larger integer.
 FOREVER_US = 2**63 - 1
@@ -53,9 +59,28 @@ lost. With the winner `first`, readers see the key's older value meanwhile: for 
 differing until the next message of their key was stored, `delay_us` in all; for `unseen` of them
 nothing of their key followed, so the value is never seen. With `last` a live reader sees everything
 at once, and only latecomers miss what was superseded.
+
+With `newest`, which is what a table does (TAB-1), `kept` is what a late reader would read who comes
+after the last of the messages: the newest of each key, unless it is a tombstone, and all without a
+key. `differing` were superseded by a message that says something else, so only those read them who
+came before it. A tombstone is none of these: whoever comes later finds its key gone.
 """
 NUMBERS = (*SUMS, "max_delay_us")
 """These, and the longest delay."""
+
+
+WINNERS: tuple[Winner, ...] = ("first", "last", "newest")
+TABLE: Policy = (FOREVER_US, "newest")
+
+
+def policies(lengths_us: Iterable[int], winners: Collection[Winner]) -> list[Policy]:
+    """Returns each length with each winner of a window; and the table, if it is asked for, once."""
+    found: list[Policy] = []
+    for length in lengths_us:
+        found += [(length, winner) for winner in winners if winner != "newest"]
+    if "newest" in winners:
+        found.append(TABLE)
+    return found
 
 
 def length_us(window: Window) -> int:
@@ -77,8 +102,9 @@ class Chain:
 
     Args:
         table: at least one row, with the columns position, accepted_us, hash and size; epoch and
-            key, or instead of these `group`, a number that the messages of a key have in common;
-            and topic, unless there is only one. A row can stand for several messages with an equal
+            key, or instead of these `group`, a number that the messages of a key have in common,
+            and `tombstone`, whether the message deletes its key; and topic, unless there is only
+            one. A row can stand for several messages with an equal
             payload: then it also has `count`, how many, `accepted_us` of the first, and
             `behind_us`, by how much the others came after it, in all; see `carry`.
         group: `groups` of the table, if they are known already.
@@ -101,6 +127,7 @@ class Chain:
         self.time, self.hash, self._size = (
             table.column(name).to_numpy()[order] for name in ("accepted_us", "hash", "size")
         )
+        self._tombstone = _tombstones(table)[order]
         counted = "count" in table.column_names
         if counted:
             self._count = table.column("count").to_numpy()[order]
@@ -128,8 +155,45 @@ class Chain:
         for length in lengths_us:
             yield opening(gaps, length)
 
+    def tried(self, policies: Sequence[Policy]) -> Iterator[tuple[Policy, dict[str, list[int]]]]:
+        """Yields what each policy would do: `NUMBERS`, each with a value for each topic."""
+        lengths = sorted({policy[0] for policy in policies if policy != TABLE})
+        for length, opens in zip(lengths, self.opens(lengths), strict=True):
+            for policy in policies:
+                if policy[0] == length and policy != TABLE:
+                    yield policy, self.sums(opens, policy[1])
+        if TABLE in policies:
+            yield TABLE, self.as_table()
+
+    def as_table(self) -> dict[str, list[int]]:
+        """What a table would do: `NUMBERS`, each with a value for each topic."""
+        is_newest = self.newest()
+        kept = self.living()
+        says_more = np.append(self.hash[1:] != self.hash[:-1], False)
+        lost = np.flatnonzero(~is_newest & ~self._tombstone & says_more)
+        found = dict(self._whole)
+        found["kept"] = np.diff(np.searchsorted(kept, self._edges)).tolist()
+        found["kept_bytes"] = self._totals_at(kept, self._size[kept])
+        found["differing"] = np.diff(np.searchsorted(lost, self._edges)).tolist()
+        # Live readers see everything at once, and late ones what is up to date.
+        return found | self._no_delays()
+
+    def newest(self) -> np.ndarray:
+        """Whether each message is the newest of its key."""
+        found: np.ndarray = np.append(self.begins[1:], True)
+        return found
+
+    def living(self) -> np.ndarray:
+        """The numbers of the messages whose keys a table would have: their newest, no tombstone."""
+        return np.flatnonzero(self.newest() & ~self._tombstone)
+
     def sums(self, opens: np.ndarray, winner: Winner) -> dict[str, list[int]]:
-        """`NUMBERS`, each with a value for each topic."""
+        """What windows would do: `NUMBERS`, each with a value for each topic.
+
+        Args:
+            opens: where they open; see `opens`.
+            winner: the message of a window that stays: its first or its last.
+        """
         won = opens if winner == "first" else np.append(opens[1:], len(self.time)) - 1
         is_won = np.zeros(len(self.time), bool)
         is_won[won] = True
@@ -145,10 +209,13 @@ class Chain:
         found["differing"] = self._totals_at(lost, self._count[lost])
         if winner == "last":
             # The last message of a window is the one that is up to date.
-            nothing = [0] * len(self.topics)
-            return found | dict.fromkeys(("delayed", "delay_us", "unseen", "max_delay_us"), nothing)
+            return found | self._no_delays()
         following = np.append(opens[1:], -1)[window]
         return found | self._delays(lost, following)
+
+    def _no_delays(self) -> dict[str, list[int]]:
+        nothing = [0] * len(self.topics)
+        return dict.fromkeys(("delayed", "delay_us", "unseen", "max_delay_us"), nothing)
 
     def totals(self, values: np.ndarray) -> list[int]:
         """For each topic the sum of what its messages have."""
@@ -268,6 +335,18 @@ def groups(key: np.ndarray, keys: int, epochs: pa.ChunkedArray) -> np.ndarray:
     several, epoch = numbered(epochs)
     group: np.ndarray = key * (len(several) + 1) + epoch
     return group
+
+
+def _tombstones(table: pa.Table) -> np.ndarray:
+    """Returns whether each message deletes its key: it has one, and no payload (TAB-5)."""
+    if "tombstone" in table.column_names:
+        given: np.ndarray = table.column("tombstone").to_numpy()
+        return given
+    if "key" not in table.column_names:
+        return np.zeros(len(table), bool)
+    found: np.ndarray = table.column("key").is_valid().to_numpy()
+    found &= table.column("size").to_numpy() == 0
+    return found
 
 
 def _groups(table: pa.Table) -> np.ndarray:

@@ -4,11 +4,11 @@ A topic alone cannot show what compaction has dropped: that is the point of drop
 broker's *journal* of a topic can. It is a topic itself, with one message for each message
 published, dropped or not: the same key, and as payload a record of 40 bytes, little-endian:
 
-    accepted_us i64 | offset i64 | winner i64 | hash u64 | size u32 | status u8 | zero u8[3]
+    accepted_us i64 | offset i64 | other i64 | hash u64 | size u32 | status u8 | zero u8[3]
 
-`offset` is where the message was stored, -1 if it was dropped; `winner` the offset of the message
-that kept it out, -1 if none did; `hash` the first eight bytes of the payload's BLAKE2b; `size` the
-payload's bytes.
+`offset` is where the message was stored, -1 if it was dropped; `other` the offset of the message
+that kept it out, or, in a table, of the one that it superseded, -1 if there is none; `hash` the
+first eight bytes of the payload's BLAKE2b; `size` the payload's bytes.
 
 Where there is no journal, what was stored can still be asked what a *longer* or other window would
 make of it: `of_messages` makes events of an ordinary topic's messages.
@@ -35,6 +35,7 @@ SCHEMA = pa.schema(
         ("status", pa.int8()),
         ("offset", pa.int64()),
         ("winner", pa.int64()),
+        ("superseded", pa.int64()),
     ]
 )
 """A message published to a topic, whatever became of it.
@@ -44,14 +45,15 @@ broker. `position` is its place among all that were published to the topic, so t
 them in; `accepted_us` the broker's clock, which never decreases along it. Two payloads are equal if
 their `hash` is (with a probability of error of about n² / 2⁶⁵ for n different payloads). `status`
 is `STORED` or `COMPACTED`; `offset` is null for what was dropped, `winner` for
-what was not.
+what was not. `superseded` is the offset of the message that this one has superseded, null if there
+was none, as in all topics that are no tables.
 """
 
 RECORD = np.dtype(
     [
         ("accepted_us", "<i8"),
         ("offset", "<i8"),
-        ("winner", "<i8"),
+        ("other", "<i8"),
         ("hash", "<u8"),
         ("size", "<u4"),
         ("status", "u1"),
@@ -90,7 +92,8 @@ def of_journal(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         NoJournal: as `decode`.
     """
     records = decode(batch.column("payload"))
-    offset, winner = records["offset"], records["winner"]
+    offset, other = records["offset"], records["other"]
+    is_stored = records["status"] == STORED
     return {
         "position": batch.column("offset"),
         "accepted_us": pa.array(records["accepted_us"]),
@@ -100,7 +103,8 @@ def of_journal(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         "size": pa.array(records["size"].astype(np.int64)),
         "status": pa.array(records["status"].view(np.int8)),
         "offset": pa.array(offset, mask=offset < 0),
-        "winner": pa.array(winner, mask=winner < 0),
+        "winner": pa.array(other, mask=is_stored | (other < 0)),
+        "superseded": pa.array(other, mask=~is_stored | (other < 0)),
     }
 
 
@@ -118,6 +122,7 @@ def of_messages(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         "status": pa.array(np.full(rows, STORED, np.int8)),
         "offset": batch.column("offset"),
         "winner": pa.nulls(rows, pa.int64()),
+        "superseded": pa.nulls(rows, pa.int64()),
     }
 
 

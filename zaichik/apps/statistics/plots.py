@@ -63,7 +63,10 @@ def _plot_saved(axes: Axes, one: Statistics, most_lost: float) -> None:
     if not rows:
         axes.set_xticks([])
         axes.set_yticks([])
-        _say(axes, "unknown: what the topic's own\nwindow dropped was not recorded")
+        what = "what the topic's own\nwindow dropped"
+        if one.is_table:
+            what = "what newer\nmessages superseded"
+        _say(axes, f"unknown: {what} was not recorded")
         return
     best = recommended(one, most_lost)
     # By place: windows that do the same would hide each other's.
@@ -180,4 +183,7 @@ def _plot_hot_keys(axes: Axes, one: Statistics) -> None:
     if not rows:
         axes.set_yticks([])
         axes.set_xticks([])
-        _say(axes, "no message has a key")
+        words = "no message has a key"
+        if one.is_table and one.is_hidden:
+            words = "unknown: a table has one\nmessage of each key"
+        _say(axes, words)

@@ -15,6 +15,7 @@ from string import Template
 
 from zaichik.apps.statistics.advice import (
     MOST_LOST,
+    better_as_table,
     is_worth,
     percent,
     recommended,
@@ -79,7 +80,8 @@ LEGEND = {
         "window the topic has"
     ),
     "keeps": (
-        "which message of a window stays: the first, which is what the broker does, or the last"
+        "which message of a window stays: the first, which is what the broker does, or the last; "
+        "or, in a table, the newest of each key"
     ),
     "messages": "how many would be stored",
     "part, of bytes": "of all messages that were published, and of their payloads' bytes",
@@ -96,6 +98,7 @@ LEGEND = {
     "published, stored, compacted": (
         "what the topic's own window has done: published = stored + compacted"
     ),
+    "superseded": "messages of a table that were replaced by newer ones of their keys",
     "messages a window": "of messages with a key, those of one window together",
     "hot keys": "the keys with the most messages; a key that is not text is shown in hex (0x…)",
     "?": "not known. A number that is not known is never guessed",
@@ -166,6 +169,13 @@ def _topic(one: Statistics, most_lost: float) -> str:
     )
     parts.append(_table(WHAT_IF_COLUMNS, one.of_winner("last"), mark))
     parts.append("</details>")
+    as_table = one.as_table
+    if as_table is not None:
+        heading = "What a table would do, which keeps the newest message of each key"
+        if one.is_table:
+            heading = "What the topic does, which is a table"
+        parts.append(f"<h3>{heading}</h3>")
+        parts.append(_table(WHAT_IF_COLUMNS, [as_table], mark))
 
     own = {"own_us": one.own_us} | one.account
     parts.append("<h3>What the topic's own window has done</h3>")
@@ -178,13 +188,14 @@ def _topic(one: Statistics, most_lost: float) -> str:
 
 def _command(one: Statistics, most_lost: float) -> list[str]:
     """Returns how to create a topic with the window that is advised."""
+    create = f"zaichik create {shlex.quote(shown(one.topic))}"
+    if better_as_table(one, most_lost) is not None:
+        words = f"{create} --table"
+        return [f"<p>A topic is a table from the beginning: <code>{html.escape(words)}</code></p>"]
     best = recommended(one, most_lost)
-    if best is None or not is_worth(best) or best["window_us"] == one.own_us:
+    if one.is_table or best is None or not is_worth(best) or best["window_us"] == one.own_us:
         return []
-    words = (
-        f"zaichik create {shlex.quote(shown(one.topic))} --compaction-window "
-        f"{show_length(best['window_us'])}"
-    )
+    words = f"{create} --compaction-window {show_length(best['window_us'])}"
     return [f"<p>A topic has its window from the beginning: <code>{html.escape(words)}</code></p>"]
 
 
@@ -207,6 +218,10 @@ def _moment(us: float) -> str:
 
 def _meaning(one: Statistics, most_lost: float) -> str:
     """Returns the verdict's class, and so its colour."""
+    if one.is_table:
+        return "unknown-verdict" if one.is_hidden else "nothing"
+    if better_as_table(one, most_lost) is not None:
+        return "save"
     best = recommended(one, most_lost)
     if best is not None:
         return "save" if is_worth(best) else "nothing"
@@ -218,8 +233,11 @@ def _meaning(one: Statistics, most_lost: float) -> str:
 
 def _mark(one: Statistics, best: Row | None, row: Row) -> str:
     """Returns the classes of a window's row; `best` marks the recommended window, if any."""
+    is_own = row["window_us"] == one.own_us and row["winner"] == "first"
+    if one.is_table:
+        is_own = row["winner"] == "newest"
     marks = {
-        "own": row["window_us"] == one.own_us and row["winner"] == "first",
+        "own": is_own,
         "advised": best is not None and row is best and is_worth(best),
         "unknown": row["differing"] is None,
     }
@@ -247,8 +265,14 @@ def _latest(row: Row) -> str:
     return show_time(row["max_delay_us"])
 
 
+def _window(row: Row) -> str:
+    if row["winner"] == "newest":
+        return "none"
+    return show_length(row["window_us"])
+
+
 WHAT_IF_COLUMNS: Columns = (
-    ("window", lambda row: show_length(row["window_us"])),
+    ("window", _window),
     ("keeps", lambda row: row["winner"]),
     ("messages", lambda row: show_count(row["kept"])),
     ("part", lambda row: percent(row["kept"], row["messages"])),
@@ -291,6 +315,7 @@ ACCOUNT_COLUMNS: Columns = (
     ("part stored", lambda row: percent(row["stored"], row["published"])),
     ("of bytes", lambda row: percent(row["stored_bytes"], row["bytes"])),
     ("windows", lambda row: show_count(row["windows"])),
+    ("superseded", lambda row: show_count(row["superseded"])),
     ("messages a window", _per_window),
     ("updates lost", _known_lost),
 )

@@ -65,6 +65,22 @@ class RecordedTopic:
 
     counters = None  # of the topic at its broker: a recording has none
 
+    def gone(self, rows: int) -> tuple[int, int]:
+        """Returns how many messages were gone before the first and between, if it is a table.
+
+        Offsets that are missing within a file are holes.
+
+        Args:
+            rows: how many messages were read.
+        """
+        parts: dict[int, list[Part]] = {}
+        for file in self.files:
+            part = Part.of(file)
+            parts.setdefault(part.epoch, []).append(part)
+        before = sum(of_epoch[0].start for of_epoch in parts.values())
+        there = sum(part.end - part.start for of_epoch in parts.values() for part in of_epoch)
+        return before, sum(self.ends.values()) - before - there
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The events, in the order of positions.
 
@@ -119,6 +135,14 @@ class HeldTopic:
     def rows(self) -> int:
         """About how many events there are."""
         return int(self.read["resident"])
+
+    def gone(self, rows: int) -> tuple[int, int]:
+        """See `RecordedTopic`.
+
+        What was there when the topic was described, and has not been read, was superseded or has
+        expired since.
+        """
+        return int(self.read["head"]), max(0, int(self.read["resident"]) - rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields the events that were there when the topic was described, but for those now gone.

@@ -15,7 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zaichik.apps.statistics.chain import NUMBERS, SUMS, Chain, Winner, groups, numbered
+from zaichik.apps.statistics.chain import (
+    NUMBERS,
+    SUMS,
+    WINNERS,
+    Chain,
+    Policy,
+    groups,
+    numbered,
+    policies,
+)
 from zaichik.apps.statistics.events import STORED
 
 Row = dict[str, Any]
@@ -31,8 +40,8 @@ COUNTS = (
     "keyed",
     "differing",
     "unknown",
+    "superseded",
 )
-WINNERS: tuple[Winner, ...] = ("first", "last")
 
 
 @dataclass(slots=True)
@@ -73,7 +82,7 @@ class Tally:
     Attributes:
         counts: of the policy that ran, by the names of `COUNTS`.
         hot_keys: the keys with the most messages, a row each: `key`, and their `COUNTS`.
-        what_if: the `NUMBERS` of each length and winner.
+        what_if: the `NUMBERS` of each policy: of each length and winner, and of a table.
         spans: by epoch.
     """
 
@@ -81,7 +90,7 @@ class Tally:
     most_keys: int = 10
     counts: Row = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
     hot_keys: list[Row] = field(default_factory=list)
-    what_if: dict[tuple[int, Winner], dict[str, int]] = field(default_factory=dict)
+    what_if: dict[Policy, dict[str, int]] = field(default_factory=dict)
     spans: dict[int, Span] = field(default_factory=dict)
 
     def add(self, events: pa.Table) -> None:
@@ -95,12 +104,11 @@ class Tally:
         ]
         self._add_spans(events)
         chain = Chain(events, groups(key, len(keys), events.column("epoch")))
-        for length, opens in zip(self.lengths_us, chain.opens(self.lengths_us), strict=True):
-            for winner in WINNERS:
-                sums = {name: of_topics[0] for name, of_topics in chain.sums(opens, winner).items()}
-                before = self.what_if.setdefault((length, winner), dict.fromkeys(NUMBERS, 0))
-                before |= {name: before[name] + sums[name] for name in SUMS}
-                before["max_delay_us"] = max(before["max_delay_us"], sums["max_delay_us"])
+        for policy, numbers in chain.tried(policies(self.lengths_us, WINNERS)):
+            sums = {name: of_topics[0] for name, of_topics in numbers.items()}
+            before = self.what_if.setdefault(policy, dict.fromkeys(NUMBERS, 0))
+            before |= {name: before[name] + sums[name] for name in SUMS}
+            before["max_delay_us"] = max(before["max_delay_us"], sums["max_delay_us"])
 
     def _add_spans(self, events: pa.Table) -> None:
         aggregates = [(name, how) for name in ("position", "accepted_us") for how in ("min", "max")]
@@ -126,6 +134,7 @@ def _facts(events: pa.Table) -> dict[str, np.ndarray]:
         "keyed": events.column("key").is_valid().to_numpy(),
         "differs": differs,
         "unknown": unknown,
+        "supersedes": events.column("superseded").is_valid().to_numpy(),
     }
 
 
@@ -150,7 +159,7 @@ def _compare(
 
 def _counted(facts: dict[str, np.ndarray], at: np.ndarray | slice) -> Row:
     """Returns `COUNTS` of some of the events."""
-    stored, size, keyed, differs, unknown = (values[at] for values in facts.values())
+    stored, size, keyed, differs, unknown, supersedes = (values[at] for values in facts.values())
     published = len(stored)
     kept = np.count_nonzero(stored)
     numbers = {
@@ -164,6 +173,7 @@ def _counted(facts: dict[str, np.ndarray], at: np.ndarray | slice) -> Row:
         "keyed": np.count_nonzero(keyed),
         "differing": np.count_nonzero(differs),
         "unknown": np.count_nonzero(unknown),
+        "superseded": np.count_nonzero(supersedes),
     }
     return {name: int(number) for name, number in numbers.items()}
 

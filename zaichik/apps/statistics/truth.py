@@ -6,7 +6,8 @@ Some things make numbers incomplete, and each is counted or named:
 * messages that were gone *before* the first one here: of the windows that were open then, nothing
   is known;
 * a topic with a window of its own and no journal: what that window dropped was not recorded. So no
-  other window can be tried, and what a window loses is unknown for every length;
+  other window can be tried, and what a window loses is unknown for every length; a table without a
+  journal is the same, as what newer messages superseded was not recorded;
 * a broker that forgot windows, because more were open than `max_keys` allows: what it did is known,
   but what other windows would do is worked out for one that forgets none.
 """
@@ -37,13 +38,14 @@ ACCOUNT = (
     "per_window",
     "differing",
     "unknown",
+    "superseded",
 )
 """What the policy that ran has done.
 
 `published = stored + compacted`, the same in bytes of payloads; `ratio`, the part stored; `windows`
 opened, `per_window` messages in one of them, both counted over messages with a key; `differing`,
 dropped though their payload was not the winner's; `unknown`, dropped by a winner that is not among
-the events.
+the events; `superseded`, those that newer messages of a table have superseded.
 """
 LOSSES = ("differing", "delayed", "delay_us", "unseen", "max_delay_us")
 
@@ -68,6 +70,7 @@ class Statistics:
             does not say.
         has_journal: whether the topic has a journal.
         is_durable: whether the topic is durable, so that it cannot have one yet.
+        is_table: whether the topic is a table, in one of its epochs at least.
         is_journaled: whether the journal was read, which has what was dropped, too.
         source: where the events come from.
         count: how many there are.
@@ -83,6 +86,7 @@ class Statistics:
     left_out: int = 0
     has_journal: bool = False
     is_durable: bool = False
+    is_table: bool = False
     own_us: int | None = 0
     is_journaled: bool = False
     source: str = ""
@@ -95,9 +99,14 @@ class Statistics:
         return [row for row in self.what_if if row["winner"] == winner]
 
     @property
+    def as_table(self) -> Row | None:
+        """What a table would have kept, or has, if the topic is one."""
+        return next(iter(self.of_winner("newest")), None)
+
+    @property
     def is_hidden(self) -> bool:
-        """Whether the topic's own window has dropped messages of which nothing is known."""
-        return bool(self.own_us) and not self.is_journaled
+        """Whether messages were dropped by the topic's own window, or superseded, unrecorded."""
+        return (bool(self.own_us) or self.is_table) and not self.is_journaled
 
     @property
     def is_exact(self) -> bool:
@@ -127,15 +136,18 @@ def statistics_of(topic: Topic, tally: Tally) -> Statistics:
     if len(lengths) == len(windows):
         own_us = max(lengths, default=None)
     spans = tally.spans.values()
-    missing = sum(topic.ends.values()) - sum(span.first + span.count for span in spans)
+    count = sum(span.count for span in spans)
+    before = sum(span.first for span in spans)
+    missing = sum(topic.ends.values()) - before - count
+    is_table = any(one.get("table") for one in known)
+    if is_table and not topic.is_journaled:
+        before, missing = topic.gone(count)
     what_if = []
     for (length, winner), numbers in sorted(tally.what_if.items()):
         ratio = numbers["kept"] / numbers["messages"]
         what_if.append({"window_us": length, "winner": winner, **numbers, "ratio": ratio})
     published = tally.counts["published"]
     hot_keys = [_hot(row, published) for row in tally.hot_keys]
-    before = sum(span.first for span in spans)
-    count = sum(span.count for span in spans)
     first_us = min(span.first_us for span in spans)
     last_us = max(span.last_us for span in spans)
     has_journal = any(one.get("journal_bytes") for one in known)
@@ -150,6 +162,7 @@ def statistics_of(topic: Topic, tally: Tally) -> Statistics:
         left_out=topic.left_out,
         has_journal=has_journal,
         is_durable=is_durable,
+        is_table=is_table,
         own_us=own_us,
         is_journaled=topic.is_journaled,
         source=str(topic.place),
@@ -159,7 +172,31 @@ def statistics_of(topic: Topic, tally: Tally) -> Statistics:
     )
     if not found.is_hidden:
         return found
+    if found.is_table:
+        return _of_table(found, topic.counters, sum(topic.ends.values()))
     return _without_guesses(found, topic.counters, set(windows))
+
+
+def _of_table(found: Statistics, counters: Mapping[str, Any] | None, end: int) -> Statistics:
+    """The same of a table, of which only what it keeps is known.
+
+    A table stores everything, so its offsets tell how many messages there were. How many of those
+    that are not there were superseded, the broker knows: others have expired.
+    """
+    nothing = dict.fromkeys(ACCOUNT)
+    is_whole = not (found.missing or found.before)
+    told = nothing | {"published": end, "stored": end, "compacted": 0}
+    if counters is not None:
+        told["superseded"] = counters["superseded"]
+    what_if = []
+    for row in found.what_if:
+        known: Row = {}
+        if row["winner"] == "newest" and is_whole:
+            known = {name: row[name] for name in ("kept", "kept_bytes")}
+            known |= {"messages": end, "ratio": row["kept"] / end}
+        what_if.append(row | dict.fromkeys((*NUMBERS, "ratio")) | known)
+    # Each key has one message, whatever there was of it.
+    return replace(found, account=told, what_if=what_if, hot_keys=[])
 
 
 def account(counts: Mapping[str, int]) -> Row:
@@ -218,7 +255,7 @@ def _tried(row: Row, own_us: int | None, published: int | None) -> Row:
 
     Something is known only if it is the very same window.
     """
-    if row["window_us"] != own_us:
+    if row["window_us"] != own_us or row["winner"] == "newest":
         return row | dict.fromkeys((*NUMBERS, "ratio"))
     winner: Winner = row["winner"]
     unknown = dict.fromkeys(("bytes", "ratio", *LOSSES)) | (
@@ -262,13 +299,19 @@ def _incomplete(found: Statistics) -> Iterator[str]:
         elif found.is_durable:
             journal = "A journal would tell, but a durable topic cannot have one yet"
         else:
-            journal = (
-                "A journal would tell: zaichik create TOPIC --compaction-window … --journal 64MiB"
-            )
+            setting = "--compaction-window …"
+            if found.is_table:
+                setting = "--table"
+            journal = f"A journal would tell: zaichik create TOPIC {setting} --journal 64MiB"
+        if found.is_table:
+            what = "it is a table, and what newer messages superseded was not recorded"
+            others = "windows"
+        else:
+            what = "it has a window of its own, and what that dropped was not recorded"
+            others = "other windows"
         yield (
-            "it has a window of its own, and what that dropped was not recorded. So it is unknown "
-            "what other windows "
-            f"would do, and what any of them loses. {journal}"
+            f"{what}. So it is unknown what {others} would do, and what any of them loses. "
+            f"{journal}"
         )
     elif found.own_us is None and not found.is_journaled:
         yield (

@@ -7,12 +7,18 @@ with what it has; with --follow, or if the topic is durable, it tries to reconne
 first. Messages that the broker had dropped before they could be saved are reported as missing, and
 the exit code is 3; so are deletions of a table's keys that came and went between two runs. Of a
 topic with a compaction window, record the journal: it knows what was dropped. (A durable topic
-cannot have one yet.)
+cannot have one yet.) The journal of a table knows what was superseded. Recorded itself, a table has
+its tombstones, messages with a key and an empty payload, and its holes are no gaps.
+
+A TOPIC with a * is a pattern: * stands for one or more characters but a dot, ** for any number of
+any characters. With --follow, topics that come later are recorded, too, up to 100 of a pattern at
+once; topics that go are reported, and what was recorded of them is kept.
 
 Examples:
   zaichik record orders                       # all messages, into ./recording
   zaichik record orders payments --into /data/zaichik
   zaichik record orders payments --follow     # and new ones, until Ctrl-C
+  zaichik record 'orders.*' --follow          # also those that come later
   zaichik record '$journal/orders'            # what became of each message
   zaichik stats recording                     # what a window would do
 
@@ -24,11 +30,9 @@ files:
 """
 
 import importlib.util
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -38,22 +42,24 @@ from zaichik.base.counted import counted
 from zaichik.base.escapes import shown
 from zaichik.base.extras import getting
 from zaichik.cli import connecting, interrupts, names, screen
-from zaichik.cli.arguments import Namespace, argument
+from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure
 from zaichik.cli.progress import bars as progress_bars
 from zaichik.client.client import RECONNECT_SECONDS
+from zaichik.client.patterns.pattern import Pattern, is_pattern
 
 if TYPE_CHECKING:
+    from zaichik.apps.recording.matching import MatchingTopics
     from zaichik.apps.recording.recorder import Progress
 
 MISSING = 3  # the exit code
-POLL_SECONDS = 0.25  # between two checks of the recorders: signals come to this thread only
 INTERRUPTED = 130
 
 ARGUMENTS = (
-    argument("TOPIC...", "a topic to record", names.name, dest="topics"),
+    argument("TOPIC...", "a topic to record, or a pattern", names.name, dest="topics"),
     argument("--into FOLDER", "the recording's folder", Path, default="./recording"),
     argument("--follow", "continue with new messages, until Ctrl-C"),
+    argument("--exact", "a * in TOPIC is a character of its name, and not a pattern"),
     argument("--json", "print one JSON object for each topic"),
     connecting.ADDRESS,
 )
@@ -73,56 +79,89 @@ async def run(arguments: Namespace, console: Console) -> int:
 
 
 def _recorded(arguments: Namespace, console: Console) -> int:
-    durable = _check(arguments)
-    at_once = len(arguments.topics) if arguments.follow else 1
+    from zaichik.apps.recording.recorders import Recorders
+
+    names, patterns = _divided(arguments)
     with (
+        _looking(arguments, names, patterns) as (durable, matching),
         interrupts.noted() as interrupted,
         screen.without_warnings("zaichik.client.subscription"),
         _bars() as tell,
     ):
-        failed = Event()
+
+        def record(topic: str) -> "Progress | None":
+            return _record(topic, arguments, tell, stopping, is_durable=topic in durable)
 
         def stopping() -> bool:
-            return interrupted() or failed.is_set()
+            return interrupted() or recorders.failed.is_set()
 
-        with ThreadPoolExecutor(at_once) as threads:
-            recorders = [
-                threads.submit(
-                    _record, topic, arguments, tell, stopping, is_durable=topic in durable
-                )
-                for topic in arguments.topics
-            ]
-            while wait(recorders, POLL_SECONDS, FIRST_EXCEPTION).not_done and not failed.is_set():
-                if any(recorder.done() and recorder.exception() for recorder in recorders):
-                    failed.set()  # the others end, and what they have is complete
-    found = [recorder.result() for recorder in recorders if recorder.exception() is None]
-    for progress in found:
-        if progress is not None and (progress.recorded or progress.missing or not failed.is_set()):
+        recorders = Recorders(record, names, matching, follow=arguments.follow)
+        found = recorders.run(stopping)
+    for progress in sorted(found.progress, key=lambda one: _place(one, names)):
+        if progress.recorded or progress.missing or not found.failures:
             _summarise(progress, arguments, console)
-    for recorder in recorders:
-        recorder.result()  # raises its error, if it has one
+    if found.failures:
+        raise found.failures[0]
     if interrupted():
         return INTERRUPTED
-    is_whole = not any(
-        progress.missing or progress.deletions_missed for progress in found if progress
-    )
+    if patterns and not found.progress and not arguments.json:
+        screen.remark(f"no topic matches {' or '.join(map(shown, patterns))}", "yellow")
+    is_whole = not any(progress.missing or progress.deletions_missed for progress in found.progress)
+    if found.unseen or found.unread:
+        is_whole = False
     return 0 if is_whole else MISSING
 
 
-def _check(arguments: Namespace) -> set[str]:
-    """Finds out whether all topics are there, before any is recorded.
+def _place(progress: "Progress", names: Sequence[str]) -> tuple[int, str]:
+    """Where the summary of a topic comes: first those that were named, in their order."""
+    if progress.topic in names:
+        return names.index(progress.topic), progress.topic
+    return len(names), progress.topic
 
-    Returns those that are durable.
+
+def _divided(arguments: Namespace) -> tuple[list[str], list[str]]:
+    """Returns the topics that are named, and the patterns.
+
+    Raises:
+        WrongUsage: a pattern can match nothing.
     """
+    patterns = []
+    if not arguments.exact:
+        patterns = [topic for topic in arguments.topics if is_pattern(topic)]
+    for pattern in patterns:
+        try:
+            Pattern(pattern)
+        except ValueError as error:
+            raise WrongUsage(str(error)) from None
+    return [topic for topic in arguments.topics if topic not in patterns], patterns
+
+
+@contextmanager
+def _looking(
+    arguments: Namespace, names: Sequence[str], patterns: Sequence[str]
+) -> "Iterator[tuple[set[str], list[MatchingTopics]]]":
+    """Returns which named topics are durable, and for each pattern the topics that match.
+
+    That all named topics are there is found out before any is recorded.
+    """
+    from zaichik.apps.recording.matching import MatchingTopics
     from zaichik.apps.recording.recorder import state_of
     from zaichik.client import blocking
 
-    with blocking.connect(arguments.connect, name="zaichik record", reconnect=0) as client:
-        return {
-            topic
-            for topic in arguments.topics
-            if state_of(client, topic)["settings"].get("durable")
-        }
+    reconnect = RECONNECT_SECONDS * bool(patterns and arguments.follow)
+    connecting = blocking.connect(arguments.connect, name="zaichik record", reconnect=reconnect)
+    with ExitStack() as stack:
+        client = stack.enter_context(connecting)
+        durable = {name for name in names if state_of(client, name)["settings"].get("durable")}
+        matching = []
+        for pattern in patterns:
+            matching.append(MatchingTopics(client, Pattern(pattern)))
+            # The client waits for all that is open.
+            stack.callback(matching[-1].close)
+        if not matching:
+            # Nothing more is asked.
+            stack.close()
+        yield durable, matching
 
 
 def _record(

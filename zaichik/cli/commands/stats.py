@@ -3,12 +3,14 @@
 Which compaction window should a topic have, what will it save, and what will it lose? From
 recordings (see zaichik record) or from what a broker holds now, of a durable topic all that is on
 its disk. A topic that already has a window needs a journal (zaichik create --journal; a durable
-topic cannot have one yet), and is read from that: only the journal knows what was dropped.
+topic cannot have one yet), and is read from that: only the journal knows what was dropped. So
+does a table, whose journal knows what was superseded.
 
 An update is lost if a dropped message's payload differs from that of the message that was kept. The
 broker keeps the first message of a window, so readers see the older value until the key's next
 message is stored: late, or never. With a policy that keeps the last message, only readers that come
-later miss the messages it replaces.
+later miss the messages it replaces. So it is with a table, which keeps the newest message of each
+key, and has no window.
 
 What is not known is shown as "?", never guessed.
 
@@ -266,6 +268,7 @@ def _print_json(statistics: "Sequence[Statistics]", most_lost: float) -> None:
             "exact": one.is_exact,
             "caveats": caveats(one),
             "own_window_us": one.own_us,
+            "table": one.is_table,
             "journal": one.is_journaled,
         }
         document |= {name: getattr(one, name) for name in same}
@@ -287,7 +290,7 @@ def _show(console: Console, one: "Statistics", most_lost: float) -> None:
     )
     if one.hot_keys:
         _show_table(console, "hot keys", HOT_KEY_COLUMNS, one.hot_keys)
-    _show_table(console, "other windows", WHAT_IF_COLUMNS, one.what_if)
+    _show_table(console, "other windows, and a table", WHAT_IF_COLUMNS, one.what_if)
     screen.say(console, sentence(one, most_lost), "bold", folds=True)
     console.print()
     for caveat in caveats(one):

@@ -460,6 +460,23 @@ class KeepLast:
         index = bisect_right(self._ends, offset)
         return index, self._parts[index].row(offset)
 
+    def predecessors(self, batch: Batch) -> list[int]:
+        """Returns the offset that each message of a batch would supersede; -1 for none.
+
+        That is the newest of its key which can be read, in the batch itself or before it.
+        """
+        newest: dict[bytes, int] = {}
+        found: list[int] = []
+        for offset, key in enumerate(batch.keys(), self.next_offset):
+            before = -1
+            if key:
+                before = newest.get(key, -1)
+                if before < 0:
+                    before = self.offset_of(key)
+                newest[key] = offset
+            found.append(before)
+        return found
+
     def append(self, change: Change, accepted_us: int) -> None:
         """Store a batch that was judged, since when nothing may have changed."""
         base = self.next_offset

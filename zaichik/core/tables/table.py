@@ -104,9 +104,13 @@ class Table(Retained):
         kept_now = self.kept
         change = self._judged(batch, tombstones=tombstones)
         self._check(change, kept_now.messages, kept_now.size, kept_now.keyless)
-        first_offset = kept_now.next_offset
-        self._store(change, now_us)
         topic = self._topic
+        first_offset = kept_now.next_offset
+        # The journal comes first, as in other topics: it says what is superseded now.
+        if topic.observer is not None:
+            superseded = kept_now.predecessors(batch)
+            topic.observer(batch, kept, first_offset, now_us, superseded)
+        self._store(change, now_us)
         topic.count_stored(batch.count)
         return Published(request_id, first_offset, batch.count, 0, len(topic.readers), b"")
 

@@ -34,17 +34,26 @@ SPARK_SIDE = (
     ),
     Section(
         code="CANNOT_READ",
-        title="the topic isn't there, or part of it is gone",
-        what="The topic doesn't exist, is another one of that name than before, or messages that "
-        "the table should have "
-        "were gone before they could be read.",
-        why="A table with a hole, or with rows of two topics, would look complete.",
-        rules="LAG-1 TOP-5 RET-4",
+        title="part of the topic is gone",
+        what="Messages that the table should have were gone before they could be read. Or a "
+        "table's deletions were, or it is published to faster than it can be read.",
+        why="A table with a hole would look complete.",
+        rules="LAG-1 RET-4 TAB-5",
         then="`zaichik describe TOPIC` shows what there is. If messages were gone: keep them "
-        "longer (--retention, "
-        "--capacity) or accept the hole with onLag=skip. If it is another topic: begin with a new "
-        "checkpoint.",
+        "longer (--retention, --capacity, --tombstones) or accept the hole with onLag=skip.",
         page=_TABLES,
+    ),
+    Section(
+        code="TOPIC_IS_GONE",
+        title="the topic isn't there, or is another one",
+        what="The topic doesn't exist, or is another one of that name than the one that was read "
+        "before.",
+        why="Offsets begin again at 0 in another topic, and a table with rows of two topics would "
+        "look like one.",
+        rules="TOP-5",
+        then="`zaichik topics` lists the broker's topics. If it is another topic: begin with a new "
+        "checkpoint. Of a pattern, topics that go may be left out: onLag=skip.",
+        page="use/statistics.md#topics-that-come-and-go",
     ),
     Section(
         code="CANNOT_WRITE",
