@@ -262,6 +262,16 @@ async def test_leaving_the_block_leaves_all_topics():
         assert await client.subscriptions() == []
 
 
+async def test_a_topic_that_comes_as_the_block_ends_is_left_as_well():
+    """Otherwise its reader would last as long as the connection, and hold up publishers (RET-9)."""
+    async with real_client() as client:
+        for number in range(30):
+            async with client.subscribe_pattern("t.*"):
+                await client.publish(f"t.{number}", b"as it ends")
+            await client.ping()
+        assert await client.subscriptions() == []
+
+
 @pytest.mark.parametrize("is_reading", [False, True])
 async def test_it_can_be_cancelled_at_any_time(is_reading):
     async with real_client() as client:

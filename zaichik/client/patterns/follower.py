@@ -130,6 +130,7 @@ class Follower:
         self._is_first = True
         # Otherwise nothing is subscribed to: a topic could take the room of `$topics` itself.
         self._is_following = False
+        self._is_closed = False
         self._begun = Wakeup()
         self._failure: Exception | None = None
         # Something has changed that the follower may wait for.
@@ -158,7 +159,12 @@ class Follower:
             self._begun.set()
 
     def close(self) -> None:
-        """Leave all topics."""
+        """Leave all topics, and subscribe to no other.
+
+        The tasks end later: what is settled has to be sent while the connections are open. Until
+        then they may be given a record, or a connection.
+        """
+        self._is_closed = True
         for member in self._members.values():
             member.leave()
         for asked in self._asked.values():
@@ -284,10 +290,14 @@ class Follower:
             wanted = replace(wanted, start=self._terms.start, value=self._terms.value)
         self._waiting[record.topic] = wanted
 
+    @property
+    def _may_subscribe(self) -> bool:
+        return self._is_following and not self._is_closed and self._failure is None
+
     def _subscribe(self) -> None:
         """Subscribe to what waits, as far as there is room, and have room made for the others."""
         readers = len(self._members) + len(self._asked) + len(self._waiting)
-        while self._waiting and self._is_following and self._failure is None:
+        while self._waiting and self._may_subscribe:
             shared = self.connections.with_room()
             if shared is None:
                 self.connections.open_if_full()
