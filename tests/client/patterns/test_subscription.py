@@ -153,6 +153,28 @@ async def test_a_topic_that_came_while_the_name_was_away_is_read_from_its_beginn
             assert await take(messages, 2) == each("t.2", 2)
 
 
+async def test_what_is_held_for_a_name_on_its_way_back_is_read():
+    """PAT-3: a topic without retention that came meanwhile, and nobody reads."""
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as client:
+        async with client.subscribe_pattern("t.*", name="n"):
+            broker.sweep()
+        await client.publish_batch("t.1", [(None, b"first"), (None, b"second")])
+        broker.clock.advance(2)
+        broker.sweep()
+        async with client.subscribe_pattern("t.*", name="n", events=True) as messages:
+            assert await take(messages, 2) == each("t.1", 2)
+
+
+async def test_a_new_name_is_not_told_of_what_went_before():
+    async with real_client() as client:
+        await client.create_topic("t.1", capacity=2, retention_ttl="forever")
+        for number in range(5):
+            await client.publish("t.1", b"%d" % number)
+        async with client.subscribe_pattern("t.*", name="n", events=True) as messages:
+            assert await take(messages, 2) == [("t.1", 3), ("t.1", 4)]
+            assert messages.lagged == 0
+
+
 async def test_a_commit_settles_a_message_and_all_before_it_in_its_topic():
     async with real_client() as client:
         await make(client, "t.1", "t.2", count=3)

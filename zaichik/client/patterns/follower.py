@@ -19,7 +19,7 @@ which is told. So what a program has not been told yet has a bound.
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zaichik.client.connection import BrokerConnection
@@ -285,10 +285,14 @@ class Follower:
         return False
 
     def _want(self, record: Record, *, is_first: bool) -> None:
-        wanted = Wanted(record.topic, record.epoch, Start.OFFSET, 0)
+        start, value = Start.OFFSET, 0
         if is_first:
-            wanted = replace(wanted, start=self._terms.start, value=self._terms.value)
-        self._waiting[record.topic] = wanted
+            start, value = self._terms.start, self._terms.value
+        if start == Start.EARLIEST and self._terms.name:
+            # A topic without retention may hold something for this name (PAT-3), and `earliest`
+            # passes over that (RET-1). "Since 1970" is whatever is there.
+            start = Start.TIME
+        self._waiting[record.topic] = Wanted(record.topic, record.epoch, start, value)
 
     @property
     def _may_subscribe(self) -> bool:
