@@ -615,7 +615,7 @@ class Client(Questions):
                 "offset is of one topic"
             )
         matching = Pattern(pattern)
-        subscription = PatternSubscription[Any](pattern, name, events=events)
+        subscription = PatternSubscription[Any](matching, name, events=events)
         terms = Terms(name, where, value, credit, credit_bytes)
         follower = Follower(self, self._another, self._commit_soon, matching, terms, subscription)
         async with DetachedTasks() as tasks:

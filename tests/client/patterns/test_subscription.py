@@ -1,5 +1,6 @@
 """What a program that reads a pattern gets, settles, and is told (PAT-2)."""
 
+import pickle
 from datetime import UTC, datetime
 
 import anyio
@@ -183,7 +184,30 @@ async def test_a_commit_settles_a_message_and_all_before_it_in_its_topic():
             await messages.commit(taken[4])
             states = await client.subscriptions("t.2")
             assert [state["committed"] for state in states] == [2]
-            await messages.commit(Message("gone", 7, 0.0, None, b""))
+            await messages.commit(Message("t.gone", 7, 0.0, None, b""))
+
+
+async def test_what_does_not_match_cannot_be_committed():
+    async with real_client() as client, client.subscribe_pattern("t.*") as messages:
+        with pytest.raises(ValueError, match=r"'other' does not match the pattern 't\.\*'"):
+            await messages.commit(Message("other", 0, 0.0, None, b""))
+
+
+@pytest.mark.parametrize("in_hand", [0, 1, 4])
+async def test_a_message_of_an_earlier_topic_settles_nothing_of_the_one_that_is_there(in_hand):
+    """Whatever of the new topic was given out; what is below the message in hand is settled."""
+    async with real_client() as client:
+        await make(client, "t.1", count=5)
+        async with client.subscribe_pattern("t.*", name="n") as messages:
+            old = [await anext(messages) for _ in range(5)]
+            await client.delete_topic("t.1")
+            await make(client, "t.1", count=6)
+            new = [await anext(messages) for _ in range(in_hand + 1)]
+            await messages.commit(pickle.loads(pickle.dumps(old[-1])))
+            states = await committed(client)
+            assert states["t.1"] <= in_hand
+            await messages.commit(new[-1])
+            assert await committed(client) == {"t.1": in_hand + 1}
 
 
 async def test_regular_commits_follow_a_program_that_is_slow():

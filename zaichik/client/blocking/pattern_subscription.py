@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from zaichik.client.blocking.driver import Driver
 from zaichik.client.blocking.thread import LoopThread
-from zaichik.client.messages import Message, messages_of
+from zaichik.client.messages import Message
 from zaichik.client.patterns import subscription as asynchronous
 from zaichik.client.patterns.subscription import Fetched, Part
 
@@ -101,16 +101,16 @@ class PatternSubscription(Generic[Item]):
         self._inner.hold(part)
         self._messages = iter(())
         if part is not None:
-            self._messages = messages_of(part.frame, part.subscription.topic)
+            self._messages = part.messages()
             self.redelivered = part.frame.redelivered
 
     def commit(self, message: Message) -> None:
         """Settle this message and all before it in its topic; wait until the broker confirms it.
 
-        If the topic has gone, there is nothing to settle, and nothing happens.
+        If the topic has gone, nothing happens: see `zaichik.PatternSubscription.commit`.
 
         Raises:
-            NotInFlight, SubscriptionLost, ConnectionLost: see `zaichik.Subscription.commit`.
+            NotInFlight, SubscriptionLost, ConnectionLost, ValueError: see there.
         """
         self._driver.call(self._inner.commit, message)
 

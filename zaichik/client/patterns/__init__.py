@@ -9,6 +9,7 @@ to each topic whose name matches. The files, from what a program iterates over d
 | `follower` | reads `$topics`, and subscribes to what matches |
 | `records` | what came and went between two records of a topic |
 | `pattern` | which names match |
+| `topic_name` | the name in a message, which knows its epoch |
 | `member` | one topic that is read, or is about to be |
 | `connections` | as many connections as the topics need |
 | `shares` | one credit for all of them |

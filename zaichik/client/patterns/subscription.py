@@ -31,6 +31,8 @@ from zaichik.client.messages import (
     messages_of,
 )
 from zaichik.client.patterns.member import Member
+from zaichik.client.patterns.pattern import Pattern
+from zaichik.client.patterns.topic_name import TopicName, may_be_of
 from zaichik.client.subscription import Subscription
 from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import Messages
@@ -45,6 +47,11 @@ class Part(NamedTuple):
 
     subscription: Subscription[Any]
     frame: Messages
+
+    def messages(self) -> Iterator[Message]:
+        """Returns its messages, whose topics know their epoch."""
+        subscription = self.subscription
+        return messages_of(self.frame, TopicName(subscription.topic, subscription.epoch))
 
 
 # Of a round.
@@ -65,11 +72,12 @@ class PatternSubscription(Generic[Item]):
             name and not settled.
     """
 
-    def __init__(self, pattern: str, name: str, *, events: bool) -> None:
-        self.pattern = pattern
+    def __init__(self, matching: Pattern, name: str, *, events: bool) -> None:
+        self.pattern = matching.text
         self.name = name
         self.lagged = 0
         self.redelivered = False
+        self._matching = matching
         self._events = events
         # The topics that are read, and those among them that wait for their turn. Events wait
         # between them.
@@ -132,7 +140,7 @@ class PatternSubscription(Generic[Item]):
         if not isinstance(item, Part):
             return item
         self.hold(item)
-        self._messages = messages_of(item.frame, item.subscription.topic)
+        self._messages = item.messages()
         self.redelivered = item.frame.redelivered
         return None
 
@@ -236,23 +244,19 @@ class PatternSubscription(Generic[Item]):
     async def commit(self, message: Message) -> None:
         """Settle this message and all before it in its topic; wait until the broker confirms it.
 
-        If the topic has gone, there is nothing to settle, and nothing happens.
+        If the topic has gone, there is nothing to settle, and nothing happens, even if there is
+        another one of that name. A message that the program has made itself, with a plain name, is
+        taken to be of the topic that is read now.
 
         Raises:
             NotInFlight: it was not delivered yet.
             ConnectionLost, SubscriptionLost: see `Subscription.commit`.
+            ValueError: the topic does not match the pattern.
         """
+        if not self._matching.matches(message.topic):
+            raise ValueError(f"{message.topic!r} does not match the pattern {self.pattern!r}")
         member = self._members.get(message.topic)
-        if member is None:
-            return
-        # The message in hand may be of an earlier topic of that name.
-        part = self._part
-        is_earlier = (
-            part is not None
-            and part.subscription.topic == message.topic
-            and part.subscription is not member.subscription
-        )
-        if not is_earlier:
+        if member is not None and may_be_of(message.topic, member.wanted.epoch):
             await member.subscription.commit(message)
 
     async def start_over(self, topic: str) -> None:
