@@ -621,6 +621,7 @@ class Client(Questions):
         async with DetachedTasks() as tasks:
             tasks.group.start_soon(follower.connections.run)
             tasks.group.start_soon(follower.run)
+            tasks.group.start_soon(follower.retry)
             self._subscriptions.add(subscription)
             try:
                 await follower.begun()

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 from announcing import Announcing, record, refusing
-from brokers import GUARD, START_US, fake_client, messages, real_client, subscribed
+from brokers import GUARD, START_US, fake_client, messages, real_broker, real_client, subscribed
 
 import zaichik
 from zaichik import DeletionsMissed, TopicGone, TopicMissed, TopicUnread
@@ -16,6 +16,25 @@ from zaichik_protocol import DeletionsMissed as WireDeletionsMissed
 from zaichik_protocol import EndCode, ErrorCode, Start, Subscribe, SubscriptionEnded, Unsubscribe
 
 pytestmark = pytest.mark.anyio
+
+
+class Retries:
+    """The follower tries again when a test says so, and not every few seconds."""
+
+    def __init__(self):
+        self.now = None
+
+    async def every(self, _, action):
+        """Take the place of the function that waits."""
+        self.now = action
+        await anyio.sleep_forever()
+
+
+@pytest.fixture
+def retry(monkeypatch):
+    retries = Retries()
+    monkeypatch.setattr(follower, "every", retries.every)
+    return retries
 
 
 def asked(broker):
@@ -225,6 +244,40 @@ async def test_one_for_which_there_is_no_memory_is_asked_for_when_another_leaves
         assert await has_asked(broker, 3) == [("t.1", 7), ("t.2", 8), ("t.2", 8)]
 
 
+async def test_one_for_which_there_was_no_memory_is_asked_for_again_now_and_then(retry):
+    """Others may have left, and nobody tells the client of that. One success leads to another."""
+    topics = Announcing(*(record(f"t.{number}", 7) for number in range(3)))
+    topics.topics = {f"t.{number}": refusing(ErrorCode.NO_MEMORY) for number in range(3)}
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        retry.now()
+        assert (await has_asked(broker, 4))[-1] == ("t.0", 7)
+        topics.topics = {}
+        retry.now()
+        assert [topic for topic, _ in await has_asked(broker, 7)][4:] == ["t.1", "t.2", "t.0"]
+        assert {await anext(pattern) for _ in range(3)} == {
+            TopicUnread(f"t.{number}", "not now") for number in range(3)
+        }
+
+
+async def test_those_that_have_waited_longest_come_first():
+    topics = Announcing(record("t.1", 7), record("t.2", 7))
+    topics.topics = {f"t.{number}": refusing(ErrorCode.NO_MEMORY) for number in (1, 2)}
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True),
+    ):
+        await topics.announce(broker, record("t.3", 7))
+        asked_for = [topic for topic, _ in await has_asked(broker, 4)]
+        assert asked_for == ["t.1", "t.2", "t.1", "t.3"]
+        topics.topics = {}
+        await topics.announce(broker, record("t.4", 7))
+        asked_for = [topic for topic, _ in await has_asked(broker, 7)]
+        assert asked_for[4:] == ["t.2", "t.4", "t.1"]
+
+
 async def test_while_it_looks_again_no_topic_takes_its_place(monkeypatch):
     """A full connection has room for one subscription then, which is that of `$topics`."""
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 1)
@@ -300,6 +353,58 @@ async def test_a_broker_that_takes_no_further_connection_is_told():
             told = [await anext(pattern) for _ in range(3)]
             (unread,) = [item for item in told if isinstance(item, TopicUnread)]
             assert "TOO_MANY_CONNECTIONS" in unread.reason
+
+
+async def test_a_connection_that_was_refused_is_tried_again_now_and_then(retry):
+    async with (
+        real_broker(max_subscriptions=3, max_connections=2) as broker,
+        zaichik.connect(port=broker.port) as client,
+        AsyncExitStack() as others,
+    ):
+        await some(client, 3)
+        await others.enter_async_context(zaichik.connect(port=broker.port))
+        async with client.subscribe_pattern("t.*", events=True) as pattern:
+            first = [await anext(pattern) for _ in range(3)]
+            (unread,) = [item for item in first if isinstance(item, TopicUnread)]
+            await others.aclose()
+            while len(await client.connections()) > 1:
+                pass
+            retry.now()
+            late = await anext(pattern)
+            assert (late.topic, late.offset) == (unread.topic, 0)
+
+
+async def test_a_connection_that_the_program_has_filled_itself_is_tried_again(retry):
+    async with (
+        real_client(max_subscriptions=2, max_connections=1) as client,
+        AsyncExitStack() as others,
+    ):
+        await some(client, 1)
+        await others.enter_async_context(client.subscribe("other"))
+        async with client.subscribe_pattern("t.*", events=True) as pattern:
+            assert isinstance(await anext(pattern), TopicUnread)
+            await others.aclose()
+            retry.now()
+            assert (await anext(pattern)).topic == "t.0"
+
+
+async def test_a_pattern_leaves_room_on_the_connection_of_the_program(monkeypatch):
+    monkeypatch.setattr(connections, "MOST_OF_OWN", 2)
+    async with real_client(max_subscriptions=8) as client:
+        await some(client, 5)
+        async with (
+            client.subscribe_pattern("t.*") as first,
+            client.subscribe_pattern("t.*") as second,
+            client.subscribe("other"),
+        ):
+            assert len(first.topics) == len(second.topics) == 5
+
+
+async def test_a_program_that_has_filled_its_connection_reads_topics_over_another():
+    async with real_client(max_subscriptions=2) as client:
+        await some(client, 1)
+        async with client.subscribe("other"), client.subscribe_pattern("t.*") as messages:
+            assert (await anext(messages)).topic == "t.0"
 
 
 async def test_a_topic_that_has_gone_gives_its_credit_back():

@@ -50,6 +50,7 @@ from zaichik.client.patterns.pattern import Pattern
 from zaichik.client.patterns.records import TOPICS, KnownTopics, Record, record_of
 from zaichik.client.patterns.shares import Shares
 from zaichik.client.patterns.subscription import PatternSubscription
+from zaichik.net.background import every
 from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import EndCode, Error, ErrorCode, Frame, Start, Subscribe, Subscribed
 
@@ -61,6 +62,9 @@ if TYPE_CHECKING:
 MOST_UNTOLD = 1000
 # Of the records that arrive at once: they are small.
 RECORDS_CREDIT = 10_000
+# What the broker has no room for is tried again: nothing tells the client that other clients have
+# left. Soon enough for a person, and cheap, because it is one topic, or one connection.
+RETRY_SECONDS = 5.0
 
 _GONE = {ErrorCode.EPOCH_CHANGED, ErrorCode.NO_SUCH_TOPIC}
 
@@ -113,8 +117,9 @@ class Follower:
         self._known = KnownTopics()
         # By their names: what waits for a connection with room.
         self._waiting: dict[str, Wanted] = {}
-        # What the broker has no memory for, or no more names: one is tried again whenever a member
-        # leaves. And what was refused for another reason. After a look, all are tried again.
+        # What the broker has no memory for, or no more names, the oldest refusal first: see
+        # `_try_cramped`. And what was refused for another reason. After a look, all are tried
+        # again.
         self._cramped: dict[str, Wanted] = {}
         self._refused: dict[str, Wanted] = {}
         # What the program was told of, of all these, and is not read yet.
@@ -157,6 +162,16 @@ class Follower:
             self._fail(failure)
         finally:
             self._begun.set()
+
+    async def retry(self) -> None:
+        """Try again, now and then, what the broker has no room for, until cancelled."""
+        await every(RETRY_SECONDS, self._try_again)
+
+    def _try_again(self) -> None:
+        self._try_cramped()
+        if self._waiting:
+            self.connections.try_again()
+            self._subscribe()
 
     def close(self) -> None:
         """Leave all topics, and subscribe to no other.
@@ -269,6 +284,8 @@ class Follower:
         if missed:
             self._program.tell(TopicMissed(record.topic, missed))
         if change.is_new:
+            # One that has waited longer goes before it.
+            self._try_cramped()
             self._want(record, is_first=is_first)
 
     def _is_over(self, topic: str, epoch: int) -> bool:
@@ -293,6 +310,15 @@ class Follower:
             # passes over that (RET-1). "Since 1970" is whatever is there.
             start = Start.TIME
         self._waiting[record.topic] = Wanted(record.topic, record.epoch, start, value)
+
+    def _try_cramped(self) -> None:
+        """Have the topic tried again for which there was no room for the longest time.
+
+        Only one, because there may be room for none. If there is room, the next one follows.
+        """
+        for topic in self._cramped:
+            self._waiting[topic] = self._cramped.pop(topic)
+            break
 
     @property
     def _may_subscribe(self) -> bool:
@@ -337,8 +363,10 @@ class Follower:
             case Subscribed():
                 member = Member(asked, outcome, self._commit_soon)
                 self._members[wanted.topic, wanted.epoch] = member
-                self._told.discard(wanted.topic)
                 self._program.add(member)
+                if wanted.topic in self._told:
+                    self._told.discard(wanted.topic)
+                    self._try_cramped()
             case Error():
                 self._refuse(asked, outcome)
             case Frame():
@@ -396,8 +424,7 @@ class Follower:
         member.shared.left()
         event = self._event(following, failure)
         # There may be memory for another one now.
-        for topic in [*self._cramped][:1]:
-            self._waiting[topic] = self._cramped.pop(topic)
+        self._try_cramped()
         self._subscribe()
         self._progressed()
         return event
