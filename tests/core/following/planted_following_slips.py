@@ -124,6 +124,20 @@ FOLLOWING_SLIPS = [
         "False",
         FOLLOWING,
     ),
+    Slip(
+        "a follower that has to begin again is not waited for",
+        "Following.end",
+        "self._followed_us = NOT_YET_US",
+        "pass",
+        FOLLOWING,
+    ),
+    Slip(
+        "a follower that had to begin again is waited for without end",
+        "Following.sweep",
+        "has_readers or self._followed_us == NOT_YET_US",
+        "has_readers",
+        FOLLOWING,
+    ),
     # -- what a user is told -----------------------------------------------------------------------
     Slip(
         "a frame has records that the user may not read",

@@ -143,6 +143,45 @@ def test_a_follower_that_has_lost_its_connection_is_waited_for():
     assert not retained(broker, "newer")
 
 
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_followers_that_begin_again_are_waited_for(seconds):
+    """PAT-3: from the moment at which `$topics` is deleted, also before the next sweep."""
+    broker = broker_with()
+    client = Following(broker)
+    client.follow()
+    later(broker, seconds)
+    broker.registry.stop_following()
+    publish(client, "between", b"x")
+    client.follow()
+    later(broker, 1)
+    assert retained(broker, "between") == range(1)
+    later(broker, 9)
+    assert not retained(broker, "between")
+
+
+def test_followers_that_do_not_begin_again_are_waited_for_as_long_as_others():
+    broker = broker_with()
+    client = Following(broker)
+    client.follow()
+    broker.registry.stop_following()
+    later(broker, 1)
+    later(broker, 10)
+    publish(client, "new", b"x")
+    later(broker, 1)
+    assert not retained(broker, "new")
+
+
+def test_nobody_is_waited_for_when_a_table_that_nobody_reads_is_deleted():
+    broker = broker_with()
+    client = Following(broker)
+    subscribed, _ = client.follow()
+    client.ask(Unsubscribe(client.next_id(), subscribed.id))
+    broker.registry.stop_following()
+    publish(client, "new", b"x")
+    later(broker, 1)
+    assert not retained(broker, "new")
+
+
 def test_the_limits_of_a_new_topic_hold_all_the_same():
     """PAT-3: what goes for them is lag."""
     broker = broker_with()
