@@ -143,13 +143,14 @@ def test_a_follower_that_has_lost_its_connection_is_waited_for():
     assert not retained(broker, "newer")
 
 
-@pytest.mark.parametrize("seconds", [0, 1])
-def test_followers_that_begin_again_are_waited_for(seconds):
-    """PAT-3: from the moment at which `$topics` is deleted, also before the next sweep."""
+@pytest.mark.parametrize("is_swept", [False, True])
+def test_followers_that_begin_again_are_waited_for(is_swept):
+    """PAT-3: whether or not a sweep has found them."""
     broker = broker_with()
     client = Following(broker)
     client.follow()
-    later(broker, seconds)
+    if is_swept:
+        later(broker, 1)
     broker.registry.stop_following()
     publish(client, "between", b"x")
     client.follow()
