@@ -605,8 +605,13 @@ class Client(Questions):
                 that topics may have come and gone unseen. Otherwise they are logged.
 
         Raises:
-            ValueError: the pattern is empty, or can match nothing; or the start is not of these.
+            ValueError: the pattern is empty, or can match nothing; or the start is not of these; or
+                a value does not fit its field.
             InvalidField, Unsupported: the broker is too old to tell its topics.
+            TooManySubscriptions: this connection has no room for `$topics`, which takes one place.
+            ConnectionLost: the connection is lost.
+            BrokerError: the broker refuses to have a topic read in this way.
+            UnexpectedReply: what the broker says of its topics means nothing.
         """
         where, value = start_at(start)
         if where == Start.OFFSET:

@@ -10,6 +10,7 @@ from proxy import cutting_proxy
 
 import zaichik
 from zaichik import Lagged, Message, TopicGone
+from zaichik_protocol import Unencodable
 
 pytestmark = pytest.mark.anyio
 
@@ -85,6 +86,15 @@ async def test_what_means_nothing_is_refused(pattern, start, problem):
     async with real_client() as client:
         with pytest.raises(ValueError, match=problem):
             async with client.subscribe_pattern(pattern, start=start):
+                pass
+
+
+@pytest.mark.parametrize("how", [{"name": "x" * 70_000}, {"credit": -1}, {"credit_bytes": 2**64}])
+async def test_a_value_that_does_not_fit_its_field_is_refused_at_once(how):
+    """Also while there is no topic."""
+    async with real_client() as client:
+        with pytest.raises(Unencodable):
+            async with client.subscribe_pattern("t.*", **how):
                 pass
 
 

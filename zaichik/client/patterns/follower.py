@@ -52,7 +52,16 @@ from zaichik.client.patterns.shares import Shares
 from zaichik.client.patterns.subscription import PatternSubscription
 from zaichik.net.background import every
 from zaichik.net.wakeup import Wakeup
-from zaichik_protocol import EndCode, Error, ErrorCode, Frame, Start, Subscribe, Subscribed
+from zaichik_protocol import (
+    EndCode,
+    Error,
+    ErrorCode,
+    Frame,
+    Start,
+    Subscribe,
+    Subscribed,
+    encode,
+)
 
 if TYPE_CHECKING:
     from zaichik.client.client import Client
@@ -77,6 +86,9 @@ class Terms:
         name: of its position; "": none is kept.
         start, value: where to begin in topics that are there at first.
         credit, credit_bytes: of all topics together.
+
+    Raises:
+        Unencodable: a value does not fit its field.
     """
 
     name: str
@@ -84,6 +96,20 @@ class Terms:
     value: int
     credit: int
     credit_bytes: int
+
+    def __post_init__(self) -> None:
+        """Refuse here, where the program has named it, what could not be sent to any topic."""
+        encode(
+            Subscribe(
+                1,
+                TOPICS,
+                name=self.name,
+                start=self.start,
+                value=self.value,
+                credit=self.credit,
+                credit_bytes=self.credit_bytes,
+            )
+        )
 
 
 class Follower:
