@@ -620,9 +620,9 @@ class Client(Questions):
                 "offset is of one topic"
             )
         matching = Pattern(pattern)
-        subscription = PatternSubscription[Any](matching, name, events=events)
         terms = Terms(name, where, value, credit, credit_bytes)
-        follower = Follower(self, self._another, self._commit_soon, matching, terms, subscription)
+        follower = Follower(self, self._another, self._commit_soon, matching, terms, events=events)
+        subscription = PatternSubscription[Any](matching, name, follower.turns, events=events)
         async with DetachedTasks() as tasks:
             tasks.group.start_soon(follower.connections.run)
             tasks.group.start_soon(follower.run)

@@ -1,6 +1,8 @@
 """From an announcement to a topic that is read, and what is told of those that are not (PAT-2)."""
 
+import math
 from contextlib import AsyncExitStack
+from itertools import repeat
 
 import anyio
 import pytest
@@ -12,6 +14,7 @@ from zaichik import DeletionsMissed, TopicGone, TopicMissed, TopicUnread
 from zaichik.client import transport as transport_module
 from zaichik.client.patterns import connections, follower
 from zaichik.learn.server import free_port
+from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import DeletionsMissed as WireDeletionsMissed
 from zaichik_protocol import EndCode, ErrorCode, Start, Subscribe, SubscriptionEnded, Unsubscribe
 
@@ -151,6 +154,82 @@ async def test_a_table_of_topics_that_is_made_anew_is_read_again():
         assert (await has_asked(broker, 5))[-1] == ("t.4", 21)
 
 
+@pytest.mark.parametrize("events", [False, True])
+async def test_records_that_went_are_logged_once_or_not_at_all(events, caplog):
+    topics = Announcing(record("t.1", 7))
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=events),
+    ):
+        topics.records += [record("t.2", 8)]
+        await broker.send(WireDeletionsMissed(topics.following, 1))
+        await has_asked(broker, 2)
+    logged = []
+    if not events:
+        logged = ["$topics: topics missed: topics may have come and gone unseen"]
+    assert caplog.messages == logged
+
+
+async def test_a_table_of_topics_that_never_lasts_is_read_less_and_less_often(monkeypatch):
+    pauses = []
+
+    def backoff(first, most):
+        for _ in range(3):
+            pauses.append((first, most))
+            yield 0
+        yield math.inf
+
+    monkeypatch.setattr(follower, "backoff", backoff)
+    topics = Announcing()
+
+    def never_lasting(frame):
+        if frame.start == Start.LATEST:
+            return topics.answer(frame)
+        made, _ = topics.answer(frame)
+        topics.epoch += 1
+        return [made, SubscriptionEnded(frame.id, EndCode.DELETED, 0, "deleted")]
+
+    async with fake_client(topics.answers | {Subscribe: never_lasting}) as (broker, client):
+        with anyio.move_on_after(GUARD):
+            async with BackgroundTasks() as tasks:
+                tasks.group.start_soon(begin, client)
+                await broker.has_received(Subscribe, 8)
+                await client.ping()
+                await anyio.wait_all_tasks_blocked()
+        assert len(broker.of(Subscribe)) == 8
+        assert set(pauses) == {(0.01, 5.0)}
+
+
+async def begin(client):
+    async with client.subscribe_pattern("t.*"):
+        pass
+
+
+async def test_a_program_that_does_not_read_holds_up_further_looks(monkeypatch):
+    monkeypatch.setattr(follower, "MOST_UNREAD", 3)
+    monkeypatch.setattr(follower, "backoff", lambda first, most: repeat(0))
+    topics = Announcing()
+
+    def ending(frame):
+        answer = topics.answer(frame)
+        if frame.start == Start.OFFSET:
+            topics.epoch += 1
+            return [answer, SubscriptionEnded(frame.id, EndCode.DELETED, 0, "deleted")]
+        return answer
+
+    async with (
+        fake_client(topics.answers | {Subscribe: ending}) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        # Three for each look, the first of which has nothing to report.
+        await broker.has_received(Subscribe, 12)
+        await client.ping()
+        await anyio.wait_all_tasks_blocked()
+        assert len(broker.of(Subscribe)) == 12
+        assert await anext(pattern) == DeletionsMissed("$topics", 0)
+        await broker.has_received(Subscribe, 15)
+
+
 async def test_a_restart_is_the_end_of_all_topics_that_are_not_durable(monkeypatch, tmp_path):
     monkeypatch.setattr(transport_module, "FIRST_PAUSE_SECONDS", 0.0)
     clock = zaichik.ManualClock(START_US)
@@ -179,7 +258,7 @@ async def test_a_restart_is_the_end_of_all_topics_that_are_not_durable(monkeypat
 
 
 async def test_a_program_that_does_not_read_holds_up_announcements(monkeypatch):
-    monkeypatch.setattr(follower, "MOST_UNTOLD", 3)
+    monkeypatch.setattr(follower, "MOST_UNREAD", 3)
     topics = Announcing()
     async with (
         fake_client(topics.answers) as (broker, client),

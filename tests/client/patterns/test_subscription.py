@@ -291,7 +291,7 @@ async def test_without_events_they_are_in_the_log_alone(caplog):
             await client.delete_topic("t.1")
             await make(client, "t.2")
             assert await take(messages, 1) == [("t.2", 0)]
-    assert "t.1: the topic is gone; it was read up to offset 1" in caplog.messages
+    assert "t.1: topic gone: the next message to be read was offset 1" in caplog.messages
 
 
 async def test_a_table_among_them_can_be_read_again():
@@ -316,6 +316,27 @@ async def test_leaving_the_block_leaves_all_topics():
             await take(messages, 1)
         await client.ping()
         assert await client.subscriptions() == []
+
+
+@pytest.mark.parametrize("is_given_out", [False, True])
+async def test_after_the_block_it_has_ended(is_given_out):
+    async with real_client() as client:
+        await make(client, "t.1")
+        async with client.subscribe_pattern("t.*") as messages:
+            await sent(client, "t.1", 1)
+            if is_given_out:
+                await anext(messages)
+        assert messages.topics == ()
+        of_topic = Message("t.1", 0, 0.0, None, b"")
+        for call in (
+            messages.__anext__,
+            messages.__anext__,
+            messages.fetch,
+            lambda: messages.commit(of_topic),
+            lambda: messages.start_over("t.1"),
+        ):
+            with pytest.raises(RuntimeError, match="has ended"):
+                await call()
 
 
 async def test_a_topic_that_comes_as_the_block_ends_is_left_as_well():
