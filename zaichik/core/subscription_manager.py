@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from zaichik.core.checks import check_memory, check_publish, check_subscribe
 from zaichik.core.following.follower import new_reader
+from zaichik.core.following.following import check_follower
 from zaichik.core.operating import operate
 from zaichik.core.pending import Pending
 from zaichik.core.phase import Phase
@@ -292,6 +293,7 @@ class SubscriptionManager:
         broker = self._broker
         count = len(self.readers)
         check_subscribe(request, self._last_subscription, count, broker.settings)
+        check_follower(request)
         check_memory(request, broker.memory, self.client)
         name = request.topic
         registry = broker.registry

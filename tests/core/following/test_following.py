@@ -24,6 +24,15 @@ def retained(broker, name):
     return range(ring.head, ring.end)
 
 
+def test_a_follower_has_no_name():
+    """PAT-5: otherwise users without any right could use up the positions of all."""
+    client = Following(broker_with())
+    for _ in range(2):
+        refused, _ = client.follow(name="n")
+        assert (refused.code, refused.field) == (ErrorCode.INVALID_FIELD, "name")
+        client.follow()
+
+
 # -- when it is there ----------------------------------------------------------------------------
 
 

@@ -18,12 +18,26 @@ from zaichik.core.rights import TOPICS
 from zaichik.core.settings import BrokerSettings
 from zaichik.core.sharing.budget import Budget
 from zaichik.core.topic_controller import TopicController
+from zaichik_protocol import ErrorCode, Refused, Subscribe
 
 # For so long a new topic waits for followers, and a follower that has lost its connection is
 # expected back.
 HELD_US = 10 * SECOND_US
 # A time that is still to come, and which the next sweep will name.
 NOT_YET_US = 2**63
+
+
+def check_follower(request: Subscribe) -> None:
+    """Refuse a name for a subscription to `$topics`.
+
+    It needs no right (PAT-5), so users without any could use up the positions of all.
+
+    Raises:
+        Refused: `INVALID_FIELD`.
+    """
+    if request.topic == TOPICS and request.name:
+        problem = f"{TOPICS} keeps no positions: subscribe to it without a name"
+        raise Refused(ErrorCode.INVALID_FIELD, problem, "name")
 
 
 class Following:
