@@ -589,7 +589,8 @@ class Client(Questions):
         """Returns one subscription to all topics that match, those that come later included.
 
         When the block begins, those that are there are subscribed to. A topic that comes later is
-        read from its first message, or from what is left of it; what was missed is told (PAT-2).
+        read from its first message, or from what is left of it; what was missed is reported
+        (PAT-2).
 
         Args:
             pattern: `*` stands for one or more characters but a dot, `**` for any number of any
@@ -597,10 +598,10 @@ class Client(Questions):
             start: where to begin in topics that are there already: "earliest", "latest", or a
                 datetime.
             credit: the most messages in flight, of all topics together; but one for each topic at
-                least.
+                least. Each has a share, which stays as it is: that of a single topic is an eighth.
             credit_bytes: the most bytes of keys and payloads in flight, in the same way.
             name: the name under which the broker keeps the position in each topic; see `subscribe`.
-            events: whether to yield, among the messages, what is told of topics: `TopicGone`,
+            events: whether to yield, among the messages, what is reported of topics: `TopicGone`,
                 `TopicMissed`, `TopicUnread`, `Lagged` and `DeletionsMissed`; one of `$topics` means
                 that topics may have come and gone unseen. Otherwise they are logged.
 

@@ -330,7 +330,7 @@ class Subscription(Generic[Item]):
     def fetch_nowait(self) -> list[wire.Messages | Missed]:
         """Returns what has arrived by now, as `fetch` does, and settles what it has returned last.
 
-        None if nothing has. A pattern's subscription is built on this.
+        Empty if nothing has. A pattern's subscription is built on this.
 
         Raises:
             SubscriptionLost, EpochChanged, BrokerError, ConnectionLost: as when iterating.
