@@ -67,6 +67,12 @@ async def test_a_topic_is_asked_for_with_its_epoch_and_a_later_one_from_offset_0
         assert wanted == [("t.1", 7, Start.LATEST, 0), ("t.3", 11, Start.OFFSET, 0)]
 
 
+async def test_the_table_is_read_and_followed_in_the_epoch_in_which_its_end_was_found():
+    topics = Announcing()
+    async with fake_client(topics.answers) as (broker, client), client.subscribe_pattern("t.*"):
+        assert [frame.epoch for frame in broker.of(Subscribe)] == [0, topics.epoch, topics.epoch]
+
+
 async def test_a_topic_that_went_before_it_was_asked_for_is_not_made_again():
     """Otherwise it would be announced, and so on."""
     topics = Announcing()
@@ -357,6 +363,59 @@ async def test_those_that_have_waited_longest_come_first():
         assert asked_for[4:] == ["t.2", "t.4", "t.1"]
 
 
+async def test_those_that_were_refused_are_asked_for_again_after_a_look():
+    topics = Announcing(*(record(f"t.{number}", 7) for number in range(3)))
+    topics.topics = {f"t.{number}": refusing(ErrorCode.NO_MEMORY) for number in range(2)}
+    topics.topics["t.2"] = refusing(ErrorCode.FORBIDDEN)
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        topics.topics = {}
+        await topics.end(broker)
+        topics.epoch = 20
+        again = (await has_asked(broker, 6))[3:]
+        assert sorted(again) == [("t.0", 7), ("t.1", 7), ("t.2", 7)]
+        while len(pattern.topics) < 3:
+            await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("code", [EndCode.FORBIDDEN, EndCode.DAMAGED])
+async def test_a_topic_that_is_read_again_is_reported_again_if_it_cannot_be(code, retry):
+    topics = Announcing(record("t.1", 7))
+    topics.topics = {"t.1": refusing(ErrorCode.NO_MEMORY)}
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        assert await anext(pattern) == TopicUnread("t.1", "not now")
+        topics.topics = {}
+        retry.now()
+        while not pattern.topics:
+            await anyio.lowlevel.checkpoint()
+        await broker.send(SubscriptionEnded(asked(broker)[-1].id, code, 0, "no more"))
+        reason = "the subscription to t.1 was ended: no more"
+        assert await anext(pattern) == TopicUnread("t.1", reason)
+
+
+async def test_a_topic_that_is_refused_after_it_went_is_missed_and_not_asked_for_again(retry):
+    topics = Announcing()
+    topics.topics = {"t.1": lambda _: None}
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", events=True) as pattern,
+    ):
+        await topics.announce(broker, record("t.1", 7))
+        await has_asked(broker, 1)
+        await topics.announce(broker, record("t.1", 7, gone=True))
+        await client.ping()
+        await broker.send(refusing(ErrorCode.NO_MEMORY)(asked(broker)[0]))
+        assert await anext(pattern) == TopicMissed("t.1", 1)
+        retry.now()
+        await topics.announce(broker, record("t.2", 7))
+        assert await has_asked(broker, 2) == [("t.1", 7), ("t.2", 7)]
+
+
 async def test_while_it_looks_again_no_topic_takes_its_place(monkeypatch):
     """A full connection has room for one subscription then, which is that of `$topics`."""
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 1)
@@ -502,6 +561,46 @@ async def test_a_topic_that_has_gone_gives_its_credit_back():
             while pattern.topics:
                 await pattern.fetch(timeout=0)
         assert {frame.credit for frame in asked(broker)} == {10}
+
+
+async def test_a_topic_that_was_refused_gives_its_credit_back():
+    topics = Announcing()
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*", credit=80, events=True) as pattern,
+    ):
+        for number in range(20):
+            topics.topics = {f"t.{number}": refusing(ErrorCode.EPOCH_CHANGED)}
+            await topics.announce(broker, record(f"t.{number}", 7))
+            assert await anext(pattern) == TopicMissed(f"t.{number}", 1)
+        assert {frame.credit for frame in asked(broker)} == {10}
+
+
+async def test_topics_that_are_over_and_not_read_hold_up_announcements(monkeypatch):
+    """What they have given is kept until the program reads it."""
+    monkeypatch.setattr(follower, "MOST_UNREAD", 2)
+    topics = Announcing(record("t.0", 7), record("t.1", 7))
+    async with (
+        fake_client(topics.answers) as (broker, client),
+        client.subscribe_pattern("t.*") as pattern,
+    ):
+        old = asked(broker)
+        for frame in old:
+            await broker.messages(0, b"old", subscription=frame.id)
+            await broker.send(SubscriptionEnded(frame.id, EndCode.DELETED, 1, "deleted"))
+        again = [record(f"t.{number}", 9, 1, first=7) for number in range(2)]
+        await topics.announce(broker, *again, record("t.2", 9))
+        await has_asked(broker, 4)
+        await client.ping()
+        await anyio.wait_all_tasks_blocked()
+        assert len(asked(broker)) == 4
+        for _ in range(2):
+            assert (await anext(pattern)).payload == b"old"
+        with anyio.move_on_after(0):
+            await anext(pattern)
+        while len(asked(broker)) < 5:
+            await pattern.fetch(timeout=0)
+        assert (await has_asked(broker, 5))[-1] == ("t.2", 9)
 
 
 async def test_what_ends_it_is_raised_however_much_comes_of_other_topics():

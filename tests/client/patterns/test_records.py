@@ -114,8 +114,8 @@ def test_a_count_that_has_begun_again_with_what_is_known_does_not_count_it_twice
 def test_what_was_found_to_be_gone_is_not_missed_when_its_record_comes():
     known = KnownTopics()
     known.take(Record("t", 4))
-    known.gone("t", 4)
-    known.gone("t", 3)
+    known.note_gone("t", 4)
+    known.note_gone("t", 3)
     assert not known.has("t", 4)
     assert known.take(Record("t", 4, gone=True)) == NOTHING
     assert known.take(Record("t", 9, 1, 4)) == NEW

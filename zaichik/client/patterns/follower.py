@@ -437,7 +437,7 @@ class Follower:
         else:
             asked.shared.left()
         if error.code in _GONE or not self._known.has(wanted.topic, wanted.epoch):
-            self._known.gone(wanted.topic, wanted.epoch)
+            self._known.note_gone(wanted.topic, wanted.epoch)
             self._reported.discard(wanted.topic)
             self.turns.report(TopicMissed(wanted.topic, 1))
         elif is_full:
@@ -484,7 +484,7 @@ class Follower:
         topic, epoch = wanted.topic, wanted.epoch
         match failure:
             case EpochChanged() | NoSuchTopic() | SubscriptionLost(name="DELETED"):
-                self._known.gone(topic, epoch)
+                self._known.note_gone(topic, epoch)
                 return TopicGone(topic, epoch, wanted.value)
             case Forbidden() | Damaged() | SubscriptionLost(name="FORBIDDEN" | "DAMAGED"):
                 return self._put_off(wanted, failure)

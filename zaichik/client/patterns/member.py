@@ -82,7 +82,6 @@ class Asked:
         """Unsubscribe, if the broker has it or may have it, and take no more events."""
         if self.inbox.is_live:
             self.shared.connection.send_soon(Unsubscribe(0, self.inbox.id))
-            self.inbox.is_live = False
         self.inbox.on_news = None
         self._blocks.close()
 

@@ -136,8 +136,12 @@ class KnownTopics:
         known = self._there.get(topic)
         return known is not None and known.epoch == epoch
 
-    def gone(self, topic: str, epoch: int) -> None:
-        """Note that this topic was found to be gone; a record may have told so, or will."""
+    def note_gone(self, topic: str, epoch: int) -> None:
+        """Note that this topic was found to be gone.
+
+        A record may say so, but need not come: `$topics` may have been made anew. Then what is
+        there, which has no bound, would only grow.
+        """
         if self.has(topic, epoch):
             self._remember_gone(self._there.pop(topic))
 
