@@ -100,7 +100,7 @@ PATTERN_SLIPS = [
     Slip(
         "a refusal keeps the credit",
         "Follower._refuse",
-        "self._shares.give_back(asked.share)",
+        "self._credit.give_back(pending.share)",
         "pass",
         FOLLOWER,
     ),
@@ -113,7 +113,7 @@ PATTERN_SLIPS = [
     ),
     Slip(
         "a program may fill its connection, and then reads nothing over another",
-        "Connections.run",
+        "ConnectionPool.run",
         "newest is not self._all[0] and newest.is_useless",
         "newest.is_useless",
         FOLLOWER,

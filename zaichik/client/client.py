@@ -625,7 +625,7 @@ class Client(Questions):
         follower = Follower(self, self._another, self._commit_soon, matching, terms, events=events)
         subscription = PatternSubscription[Any](matching, name, follower.turns, events=events)
         async with DetachedTasks() as tasks:
-            tasks.group.start_soon(follower.connections.run)
+            tasks.group.start_soon(follower.pool.run)
             tasks.group.start_soon(follower.run)
             tasks.group.start_soon(follower.retry)
             self._subscriptions.add(subscription)

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zaichik.core.checks import check_memory, check_publish, check_subscribe
-from zaichik.core.following.follower import new_reader
+from zaichik.core.following.filtered_reader import new_reader
 from zaichik.core.following.following import check_follower
 from zaichik.core.operating import operate
 from zaichik.core.pending import Pending

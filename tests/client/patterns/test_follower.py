@@ -12,7 +12,7 @@ from brokers import GUARD, START_US, fake_client, messages, real_broker, real_cl
 import zaichik
 from zaichik import DeletionsMissed, TopicGone, TopicMissed, TopicUnread
 from zaichik.client import transport as transport_module
-from zaichik.client.patterns import connections, follower
+from zaichik.client.patterns import connection_pool, follower
 from zaichik.learn.server import free_port
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import DeletionsMissed as WireDeletionsMissed
@@ -418,7 +418,7 @@ async def test_a_topic_that_is_refused_after_it_went_is_missed_and_not_asked_for
 
 async def test_while_it_looks_again_no_topic_takes_its_place(monkeypatch):
     """A full connection has room for one subscription then, which is that of `$topics`."""
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 1)
+    monkeypatch.setattr(connection_pool, "MOST_CONNECTIONS", 1)
     topics = Announcing(record("t.1", 7), record("t.2", 8))
     topics.topics = {"t.2": refusing(ErrorCode.TOO_MANY_SUBSCRIPTIONS)}
     async with (
@@ -468,7 +468,7 @@ async def test_further_connections_read_what_one_cannot():
 
 async def test_what_no_connection_can_read_is_told_and_read_later(monkeypatch):
     """PAT-4."""
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(connection_pool, "MOST_CONNECTIONS", 2)
     async with real_client(max_subscriptions=3) as client:
         await some(client, 7)
         async with client.subscribe_pattern("t.*", events=True) as pattern:
@@ -527,7 +527,7 @@ async def test_a_connection_that_the_program_has_filled_itself_is_tried_again(re
 
 
 async def test_a_pattern_leaves_room_on_the_connection_of_the_program(monkeypatch):
-    monkeypatch.setattr(connections, "MOST_OF_OWN", 2)
+    monkeypatch.setattr(connection_pool, "MOST_OF_OWN", 2)
     async with real_client(max_subscriptions=8) as client:
         await some(client, 5)
         async with (

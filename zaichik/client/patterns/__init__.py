@@ -14,6 +14,6 @@ to each topic whose name matches. The files, from what a program iterates over d
 | `pattern` | which names match |
 | `topic_name` | the name in a message, which knows its epoch |
 | `member` | one topic that is read, or is about to be |
-| `connections` | as many connections as the topics need |
-| `shares` | one credit for all of them |
+| `connection_pool` | as many connections as the topics need |
+| `credit` | one credit for all of them |
 """

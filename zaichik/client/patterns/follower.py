@@ -1,16 +1,16 @@
 """Follows `$topics`, and subscribes to each topic that matches, when it comes.
 
-First the follower has a look: it reads the table up to its end, and subscribes to all that match.
-From there on it follows the changes. It has another look, and then follows again, when it cannot
-know what has changed meanwhile: records have gone that it had not reached, or the broker has made
-`$topics` anew (PAT-5).
+This is *list and watch*. First the follower has a look: it reads the table up to its end, and
+subscribes to all that match. From there on it follows the changes. It has another look, and then
+follows again, when it cannot know what has changed meanwhile: records have gone that it had not
+reached, or the broker has made `$topics` anew (PAT-5).
 
 A topic is always subscribed to with the epoch that was announced. Without it, a reader that is late
 would create the topic that has just been deleted, which would be announced, and deleted, and so on.
 
-    announced ──▶ wanted ──▶ asked ──▶ member ──▶ gone
-                    ▲          │         │
-                    └──────────┴─────────┘
+    announced ──▶ wanted ──▶ pending ──▶ member ──▶ gone
+                    ▲           │          │
+                    └───────────┴──────────┘
                  no room, or no right to read it
 
 A program that does not read holds the follower up: records wait, and in the worst case go early,
@@ -47,11 +47,11 @@ from zaichik.client.messages import (
     TopicUnread,
 )
 from zaichik.client.outcome import Lost, unexpected
-from zaichik.client.patterns.connections import Connections, SharedConnection
-from zaichik.client.patterns.member import Asked, Member, Wanted
+from zaichik.client.patterns.connection_pool import ConnectionPool, PooledConnection
+from zaichik.client.patterns.credit import DividedCredit
+from zaichik.client.patterns.member import Member, PendingMember, Wanted
 from zaichik.client.patterns.pattern import Pattern
 from zaichik.client.patterns.records import TOPICS, KnownTopics, Record, record_of
-from zaichik.client.patterns.shares import Shares
 from zaichik.client.patterns.turns import Turns
 from zaichik.net.background import every
 from zaichik.net.wakeup import Wakeup
@@ -134,7 +134,7 @@ class Follower:
 
     Attributes:
         turns: the topics that are read.
-        connections: the connections that they are read over.
+        pool: the connections that they are read over.
     """
 
     def __init__(
@@ -148,12 +148,12 @@ class Follower:
         events: bool,
     ) -> None:
         self.turns = Turns(events=events, on_end=self._ended, on_round=self._progressed)
-        self.connections = Connections(client.connection, another, self._subscribe, self._unread)
+        self.pool = ConnectionPool(client.connection, another, self._subscribe, self._unread)
         self._client = client
         self._commit_soon = commit_soon
         self._pattern = pattern
         self._terms = terms
-        self._shares = Shares(terms.credit, terms.credit_bytes)
+        self._credit = DividedCredit(terms.credit, terms.credit_bytes)
         self._known = KnownTopics()
         # By their names: what waits for a connection with room.
         self._waiting: dict[str, Wanted] = {}
@@ -165,7 +165,7 @@ class Follower:
         # Those among all these that were reported as unread.
         self._reported: set[str] = set()
         # By name and epoch.
-        self._asked: dict[tuple[str, int], Asked] = {}
+        self._pending: dict[tuple[str, int], PendingMember] = {}
         self._members: dict[tuple[str, int], Member] = {}
         # Members that are over, and have something that the program has not read.
         self._over = 0
@@ -212,7 +212,7 @@ class Follower:
     def _try_again(self) -> None:
         self._try_cramped()
         if self._waiting:
-            self.connections.try_again()
+            self.pool.try_again()
             self._subscribe()
 
     def close(self) -> None:
@@ -224,10 +224,10 @@ class Follower:
         self._is_closed = True
         for member in self._members.values():
             member.leave()
-        for asked in self._asked.values():
-            asked.leave()
+        for pending in self._pending.values():
+            pending.leave()
         self._members.clear()
-        self._asked.clear()
+        self._pending.clear()
         self.turns.close()
 
     def _fail(self, failure: Exception) -> None:
@@ -286,7 +286,7 @@ class Follower:
                 self._is_following = True
                 self._subscribe()
                 if not self._begun.is_set():
-                    await self._all_asked()
+                    await self._none_pending()
                     self._begun.set()
                 async for change in changes:
                     if not isinstance(change, Message):
@@ -305,9 +305,9 @@ class Follower:
         while self.turns.waiting_events + self._over >= MOST_UNREAD:
             await self._progresses()
 
-    async def _all_asked(self) -> None:
+    async def _none_pending(self) -> None:
         """Wait until everything that is wanted is read, or reported as unread."""
-        while self._asked or not self._waiting.keys() <= self._reported:
+        while self._pending or not self._waiting.keys() <= self._reported:
             await self._progresses()
             if self._failure is not None:
                 raise self._failure
@@ -376,23 +376,23 @@ class Follower:
 
     def _subscribe(self) -> None:
         """Subscribe to what waits, as far as there is room, and have room made for the others."""
-        readers = len(self._members) + len(self._asked) + len(self._waiting)
+        readers = len(self._members) + len(self._pending) + len(self._waiting)
         while self._waiting and self._may_subscribe:
-            shared = self.connections.with_room()
-            if shared is None:
-                self.connections.open_if_full()
+            pooled = self.pool.with_room()
+            if pooled is None:
+                self.pool.open_if_full()
                 return
             topic = next(iter(self._waiting))
-            self._ask(self._waiting.pop(topic), shared, readers)
+            self._ask(self._waiting.pop(topic), pooled, readers)
 
-    def _ask(self, wanted: Wanted, shared: SharedConnection, readers: int) -> None:
-        share = self._shares.take(readers)
+    def _ask(self, wanted: Wanted, pooled: PooledConnection, readers: int) -> None:
+        share = self._credit.take(readers)
         try:
-            asked = Asked(wanted, self._terms.name, share, shared, self._replied)
+            pending = PendingMember(wanted, self._terms.name, share, pooled, self._replied)
         except ConnectionLost as lost:
             self._fail(lost)
             return
-        self._asked[wanted.topic, wanted.epoch] = asked
+        self._pending[wanted.topic, wanted.epoch] = pending
 
     def _unread(self, reason: str) -> None:
         """Report what waits in vain."""
@@ -402,23 +402,23 @@ class Follower:
                 self.turns.report(TopicUnread(topic, reason))
         self._progressed()
 
-    def _replied(self, asked: Asked, outcome: Frame | Lost) -> None:
+    def _replied(self, pending: PendingMember, outcome: Frame | Lost) -> None:
         """Handle the outcome of a Subscribe."""
-        wanted = asked.wanted
+        wanted = pending.wanted
         # It is not there if the block has ended meanwhile.
-        if self._asked.pop((wanted.topic, wanted.epoch), None) is None:
+        if self._pending.pop((wanted.topic, wanted.epoch), None) is None:
             return
-        asked.shared.answered()
+        pending.pooled.answered()
         match outcome:
             case Subscribed():
-                member = Member(asked, outcome, self._commit_soon)
+                member = Member(pending, outcome, self._commit_soon)
                 self._members[wanted.topic, wanted.epoch] = member
                 self.turns.add(member)
                 if wanted.topic in self._reported:
                     self._reported.discard(wanted.topic)
                     self._try_cramped()
             case Error():
-                self._refuse(asked, outcome)
+                self._refuse(pending, outcome)
             case Frame():
                 self._fail(unexpected(Subscribe, outcome))
             case lost:
@@ -426,16 +426,16 @@ class Follower:
         self._subscribe()
         self._progressed()
 
-    def _refuse(self, asked: Asked, error: Error) -> None:
+    def _refuse(self, pending: PendingMember, error: Error) -> None:
         """Handle a refusal."""
-        wanted = asked.wanted
-        asked.leave()
-        self._shares.give_back(asked.share)
+        wanted = pending.wanted
+        pending.leave()
+        self._credit.give_back(pending.share)
         is_full = error.code == ErrorCode.TOO_MANY_SUBSCRIPTIONS and not error.field
         if is_full:
-            asked.refused_for_room()
+            pending.refused_for_room()
         else:
-            asked.shared.left()
+            pending.pooled.left()
         if error.code in _GONE or not self._known.has(wanted.topic, wanted.epoch):
             self._known.note_gone(wanted.topic, wanted.epoch)
             self._reported.discard(wanted.topic)
@@ -470,8 +470,8 @@ class Follower:
             self._over -= 1
         following = Wanted(wanted.topic, wanted.epoch, Start.OFFSET, member.next)
         member.leave()
-        self._shares.give_back(member.share)
-        member.shared.left()
+        self._credit.give_back(member.share)
+        member.pooled.left()
         event = self._event(following, failure)
         # There may be memory for another one now.
         self._try_cramped()

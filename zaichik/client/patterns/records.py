@@ -1,6 +1,6 @@
 """The records of `$topics`: which topics there are, and what came and went between two records.
 
-A record tells of the newest topic of a name: its epoch, and how many topics of that name there were
+A record is about the newest topic of a name: its epoch, and how many topics of that name there were
 before it. So a reader that finds another epoch than the one it knows can count the topics between
 the two, which were made and deleted while it did not look: it has missed them.
 

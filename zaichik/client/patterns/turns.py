@@ -102,7 +102,7 @@ class Turns:
             self._news.set()
 
     def report(self, event: PatternEvent) -> None:
-        """Have the program told something of a topic."""
+        """Give the program an event, or log it."""
         if not self._events:
             _log(event)
             return

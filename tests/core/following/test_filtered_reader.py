@@ -7,7 +7,7 @@ from conversation import broker_with
 from followed import Following, later, records
 from test_rights import Somebody
 
-from zaichik.core.following.follower import EXAMINED
+from zaichik.core.following.filtered_reader import EXAMINED
 from zaichik.core.rights import TOPICS
 from zaichik_protocol import (
     Commit,

@@ -23,7 +23,7 @@ MOST_ASKED = 64
 MOST_OF_OWN = 500
 
 
-class SharedConnection:
+class PooledConnection:
     """A connection that has topics of a pattern.
 
     Args:
@@ -96,7 +96,7 @@ class SharedConnection:
             self._room += 1
 
 
-class Connections:
+class ConnectionPool:
     """The connections of one pattern.
 
     Args:
@@ -113,22 +113,22 @@ class Connections:
         on_room: Callable[[], None],
         on_none: Callable[[str], None],
     ) -> None:
-        self._all = [SharedConnection(first, MOST_OF_OWN)]
+        self._all = [PooledConnection(first, MOST_OF_OWN)]
         self._another = another
         self._on_room = on_room
         self._on_none = on_none
         self._wanted = Wakeup()
 
-    def with_room(self) -> SharedConnection | None:
+    def with_room(self) -> PooledConnection | None:
         """Returns a connection that may be asked for one more subscription now, if there is one."""
-        for shared in self._all:
-            if not shared.is_full and shared.asked < MOST_ASKED:
-                return shared
+        for pooled in self._all:
+            if not pooled.is_full and pooled.asked < MOST_ASKED:
+                return pooled
         return None
 
     def open_if_full(self) -> None:
         """Open another one, unless there is room, or will be known to be there."""
-        if all(shared.is_full for shared in self._all):
+        if all(pooled.is_full for pooled in self._all):
             self._wanted.set()
 
     def try_again(self) -> None:
@@ -141,7 +141,7 @@ class Connections:
             while True:
                 await self._wanted.wait()
                 self._wanted = Wakeup()
-                if not all(shared.is_full for shared in self._all):
+                if not all(pooled.is_full for pooled in self._all):
                     self._on_room()
                     continue
                 newest = self._all[-1]
@@ -155,5 +155,5 @@ class Connections:
                 except ZaichikError as error:
                     self._on_none(f"there is no further connection: {error}")
                     continue
-                self._all.append(SharedConnection(connection))
+                self._all.append(PooledConnection(connection))
                 self._on_room()
