@@ -1,7 +1,5 @@
 """What is reported to a reader of a pattern besides messages, in words: for logs and terminals."""
 
-# Not compiled: it makes sentences for people, who read more slowly.
-
 from zaichik.base.counted import counted
 from zaichik.client.messages import (
     DeletionsMissed,

@@ -6,8 +6,6 @@ handled. A message has no epoch, because it is a tuple that is made a million ti
 is made once for each subscription, and is where the epoch fits.
 """
 
-# Not compiled: mypyc has no subclasses of `str`.
-
 
 class TopicName(str):
     """A topic's name, and its epoch.
