@@ -34,16 +34,16 @@ async def read(
 ) -> set[str]:
     """Returns the countries that have orders. The topic of France is deleted once it was read."""
     countries: set[str] = set()
-    async for message in messages:
-        country = message.topic.rpartition(".")[2]
-        match message:
+    async for item in messages:
+        country = item.topic.rpartition(".")[2]
+        match item:
             case zaichik.Message():
-                print(f"{country}, offset {message.offset}: {message.payload!r}")
+                print(f"{country}, offset {item.offset}: {item.payload!r}")
                 countries.add(country)
                 if country == "fr":
-                    await client.delete_topic(message.topic)
+                    await client.delete_topic(item.topic)
             case zaichik.TopicGone():
-                print(f"{country} is gone, and was read up to offset {message.next}")
+                print(f"{country} is gone: the next message to be read was offset {item.next}")
                 break
     return countries
 

@@ -29,7 +29,10 @@ SAYS = {
     "retention.py": ["kept: a latecomer gets [b'it rains'", "fleeting: a latecomer gets []"],
     "compaction.py": ["2 stored, 99 compacted"],
     "slow_reader.py": ["offsets 10 to 899 are gone", "received 110 + lagged 890 = published 1000"],
-    "patterns.py": ["fr is gone, and was read up to offset 1", "countries: ['de', 'fr']"],
+    "patterns.py": [
+        "fr is gone: the next message to be read was offset 1",
+        "countries: ['de', 'fr']",
+    ],
     "table.py": ["offset 4: b'pear' was deleted", "now: {b'plum': b'20', b'apple': b'35'}"],
     "workers.py": [
         "offset 2, delivery 2: there is no image",

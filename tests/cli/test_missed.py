@@ -34,12 +34,17 @@ EVENTS = [
     ),
     (
         TopicGone("t.1", 7, 4),
-        "topic gone: t.1: it was read up to offset 4",
+        "topic gone: t.1: the next message to be read was offset 4",
         {"topic_gone": {"topic": "t.1", "epoch": 7, "next": 4}},
     ),
     (
+        TopicGone("t.1", 7, 0),
+        "topic gone: t.1: nothing of it was read",
+        {"topic_gone": {"topic": "t.1", "epoch": 7, "next": 0}},
+    ),
+    (
         TopicMissed("t.\n", 1),
-        "topic missed: t.\\n: 1 topic of that name came and went",
+        "topic missed: t.\\n: 1 topic of that name came and went before anything could be read",
         {"topic_missed": {"topic": "t.\n", "count": 1}},
     ),
     (

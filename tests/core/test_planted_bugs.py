@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from planted_durable_slips import DURABLE_SLIPS
 from planted_following_slips import FOLLOWING_SLIPS
+from planted_pattern_slips import PATTERN_SLIPS
 from planted_promises import BUGS
 from planted_shared_slips import SHARED_SLIPS
 from planted_slips import SLIPS
@@ -40,7 +41,7 @@ SAMPLE_OF_SLIPS = [
     "a frame has records that the user may not read",
     "a close in good order is a loss",
 ]
-ALL_SLIPS = [*SLIPS, *DURABLE_SLIPS, *FOLLOWING_SLIPS, *SHARED_SLIPS]
+ALL_SLIPS = [*SLIPS, *DURABLE_SLIPS, *FOLLOWING_SLIPS, *PATTERN_SLIPS, *SHARED_SLIPS]
 PAGE = Path(__file__).parents[2] / "docs" / "run" / "reliability.md"
 
 

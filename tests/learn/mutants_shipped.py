@@ -735,4 +735,12 @@ MUTANTS = [
         "topic.settings.retention_ttl_ms == 0 and now_us >= topic.held_until_us",
         "topic.settings.retention_ttl_ms == 0",
     ),
+    Mutant(
+        "the table of topics keeps positions",
+        "S17.22",
+        "should have come",
+        "check_follower",
+        "request.topic == TOPICS and request.name",
+        "False",
+    ),
 ]

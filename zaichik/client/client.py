@@ -683,7 +683,8 @@ class Client(Questions, SharedNames):
         """Returns one subscription to all topics that match, those that come later included.
 
         When the block begins, those that are there are subscribed to. A topic that comes later is
-        read from its first message, or from what is left of it; what was missed is told (PAT-2).
+        read from its first message, or from what is left of it; what was missed is reported
+        (PAT-2).
 
         Args:
             pattern: `*` stands for one or more characters but a dot, `**` for any number of any
@@ -691,16 +692,21 @@ class Client(Questions, SharedNames):
             start: where to begin in topics that are there already: "earliest", "latest", or a
                 datetime.
             credit: the most messages in flight, of all topics together; but one for each topic at
-                least.
+                least. Each has a share, which stays as it is: that of a single topic is an eighth.
             credit_bytes: the most bytes of keys and payloads in flight, in the same way.
             name: the name under which the broker keeps the position in each topic; see `subscribe`.
-            events: whether to yield, among the messages, what is told of topics: `TopicGone`,
+            events: whether to yield, among the messages, what is reported of topics: `TopicGone`,
                 `TopicMissed`, `TopicUnread`, `Lagged` and `DeletionsMissed`; one of `$topics` means
                 that topics may have come and gone unseen. Otherwise they are logged.
 
         Raises:
-            ValueError: the pattern is empty, or can match nothing; or the start is not of these.
+            ValueError: the pattern is empty, or can match nothing; or the start is not of these; or
+                a value does not fit its field.
             InvalidField, Unsupported: the broker is too old to tell its topics.
+            TooManySubscriptions: this connection has no room for `$topics`, which takes one place.
+            ConnectionLost: the connection is lost.
+            BrokerError: the broker refuses to have a topic read in this way.
+            UnexpectedReply: what the broker says of its topics means nothing.
         """
         where, value = start_at(start)
         if where == Start.OFFSET:
@@ -709,12 +715,13 @@ class Client(Questions, SharedNames):
                 "offset is of one topic"
             )
         matching = Pattern(pattern)
-        subscription = PatternSubscription[Any](pattern, name, events=events)
         terms = Terms(name, where, value, credit, credit_bytes)
-        follower = Follower(self, self._another, self._commit_soon, matching, terms, subscription)
+        follower = Follower(self, self._another, self._commit_soon, matching, terms, events=events)
+        subscription = PatternSubscription[Any](matching, name, follower.turns, events=events)
         async with DetachedTasks() as tasks:
-            tasks.group.start_soon(follower.connections.run)
+            tasks.group.start_soon(follower.pool.run)
             tasks.group.start_soon(follower.run)
+            tasks.group.start_soon(follower.retry)
             self._subscriptions.add(subscription)
             try:
                 await follower.begun()

@@ -146,7 +146,7 @@ class TopicGone:
     Attributes:
         topic: its name.
         epoch: its identity.
-        next: the offset after the last one that was delivered.
+        next: the offset that would have been read next.
     """
 
     topic: str
@@ -182,7 +182,7 @@ class TopicUnread:
     reason: str
 
 
-# What a reader of a pattern is told besides messages.
+# What is reported to a reader of a pattern besides messages.
 PatternEvent = Missed | TopicGone | TopicMissed | TopicUnread
 
 

@@ -51,6 +51,7 @@ from zaichik.client.messages import (
     messages_of,
     rest_of,
 )
+from zaichik.client.patterns.records import TOPICS
 
 logger = logging.getLogger(__name__)
 
@@ -287,9 +288,11 @@ class Subscription(Generic[Item]):
         return lagged
 
     def _take_deletions(self, event: wire.DeletionsMissed) -> DeletionsMissed:
-        logger.warning(
-            "%s: keys may have been deleted unseen (before offset %d)", self.topic, event.below
-        )
+        # A program that follows topics knows what it means there, and asks for events.
+        if self.topic != TOPICS or not self._events:
+            logger.warning(
+                "%s: keys may have been deleted unseen (before offset %d)", self.topic, event.below
+            )
         return DeletionsMissed(self.topic, event.below)
 
     async def fetch(self, timeout: float | None = None) -> list[wire.Messages | Missed]:
@@ -327,7 +330,7 @@ class Subscription(Generic[Item]):
     def fetch_nowait(self) -> list[wire.Messages | Missed]:
         """Returns what has arrived by now, as `fetch` does, and settles what it has returned last.
 
-        None if nothing has. A pattern's subscription is built on this.
+        Empty if nothing has. A pattern's subscription is built on this.
 
         Raises:
             SubscriptionLost, EpochChanged, BrokerError, ConnectionLost: as when iterating.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from zaichik.core.exclusive_position import ExclusivePosition
-from zaichik.core.following.follower import new_reader
+from zaichik.core.following.filtered_reader import new_reader
 from zaichik.core.position import key_of
 from zaichik.core.rights import User
 from zaichik.core.shared_names.shared_position import SharedPosition

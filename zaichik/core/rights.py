@@ -89,7 +89,7 @@ def topic_of(name: str) -> str:
 def may_subscribe(user: User, topic: str) -> bool:
     """Returns whether the user may subscribe to the topic of that name, the broker's own included.
 
-    What may be read there is another question: see `Follower`.
+    What may be read there is another question: see `FilteredReader`.
     """
     return topic == TOPICS or user.may("subscribe", topic_of(topic))
 

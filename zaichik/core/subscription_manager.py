@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zaichik.core.checks import check_list, check_memory, check_publish, check_subscribe
+from zaichik.core.following.following import check_follower
 from zaichik.core.opening import Side, new_subscriber
 from zaichik.core.operating import operate
 from zaichik.core.pending import Pending
@@ -302,6 +303,7 @@ class SubscriptionManager:
         broker = self._broker
         count = len(self.readers)
         check_subscribe(request, self._last_subscription, count, broker.settings)
+        check_follower(request)
         check_memory(request, broker.memory, self.client)
         name = request.topic
         registry = broker.registry

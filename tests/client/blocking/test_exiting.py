@@ -167,6 +167,23 @@ def test_a_forked_process_is_told_at_once_and_the_parent_goes_on(broker):
     assert next_offset(broker) == 4
 
 
+def test_a_forked_process_is_not_given_what_has_arrived_of_a_pattern(broker):
+    """Not even by a loop over the frame in hand: its parent goes on with it."""
+    code, printed, errors = run(
+        broker,
+        FORKING
+        + """
+    with blocking.connect(port=port) as client, client.subscribe_pattern("**") as messages:
+        client.publish_batch("t", [(None, b"0"), (None, b"1"), (None, b"2")])
+        loop = iter(messages)
+        print(next(loop).payload, flush=True)
+        in_child(lambda: next(loop).payload)
+        print(next(loop).payload, next(loop).payload)
+    """,
+    )
+    assert (code, printed) == (0, ["b'0'", ADVICE, "7", "b'1' b'2'"]), errors
+
+
 def test_a_forked_process_leaves_blocks_and_connects_again(broker):
     code, printed, errors = run(
         broker,

@@ -83,6 +83,39 @@ def test_a_topic_can_be_read_again(client):
         assert sorted(taken(messages, 10)) == each("t.1", *range(5)) + each("t.2", *range(5))
 
 
+def test_a_topic_can_be_read_again_in_the_middle_of_a_loop(client):
+    with client.subscribe_pattern("t.1") as messages:
+        loop = iter(messages)
+        assert [next(loop).offset for _ in range(2)] == [0, 1]
+        messages.start_over("t.1")
+        assert [next(loop).offset for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_what_was_fetched_of_a_topic_is_not_given_out_when_it_is_read_again(client):
+    """All ten have crossed at once, and the frame of the other topic is in hand."""
+    with client.subscribe_pattern("t.*") as messages:
+        loop = iter(messages)
+        (first,) = {next(loop).topic for _ in range(2)}
+        (other,) = {"t.1", "t.2"} - {first}
+        client.publish_batch(other, [(None, b"later")])
+        messages.start_over(other)
+        rest = [next(loop) for _ in range(9)]
+        assert [message.offset for message in rest if message.topic == first] == [2, 3, 4]
+        assert [message.offset for message in rest if message.topic == other] == [*range(6)]
+
+
+def test_after_the_block_it_has_ended(client):
+    with client.subscribe_pattern("t.*") as messages:
+        (last,) = [next(iter(messages))]
+    assert messages.topics == ()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="has ended"):
+            taken(messages, 11)
+    for call in (lambda: messages.commit(last), lambda: messages.start_over("t.1")):
+        with pytest.raises(RuntimeError, match="has ended"):
+            call()
+
+
 def test_another_reader_of_its_name_ends_it(client):
     with (
         client.subscribe_pattern("t.1", name="n") as first,

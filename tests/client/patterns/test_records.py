@@ -17,6 +17,11 @@ def test_a_record_has_what_follow_2_says():
     assert record_of(message(last, "é".encode())) == Record("é", 9, 2, 4, gone=True)
 
 
+def test_the_largest_numbers_and_the_longest_name_are_right():
+    payload = b'{"epoch":18446744073709551615,"earlier":18446744073709551615}'
+    assert record_of(message(payload, b"a" * 200)).earlier == 2**64 - 1
+
+
 @pytest.mark.parametrize(
     ("payload", "key"),
     [
@@ -30,6 +35,14 @@ def test_a_record_has_what_follow_2_says():
         (b'{"epoch":4,"earlier":0,"gone":1}', b"t"),
         (b'{"epoch":4,"earlier":0}', None),
         (b'{"epoch":4,"earlier":0}', b"\xff"),
+        (b'{"epoch":4,"earlier":0}', b"a" * 201),
+        (b'{"epoch":4,"earlier":0}', b"a\nb"),
+        (b'{"epoch":4,"earlier":0}', b"a\x1b[31mb"),
+        (b'{"epoch":18446744073709551616,"earlier":0}', b"t"),
+        (b'{"epoch":4,"earlier":18446744073709551616}', b"t"),
+        (b'{"epoch":4,"earlier":1,"first":18446744073709551616}', b"t"),
+        (b'{"epoch":1' + b"0" * 5000 + b',"earlier":0}', b"t"),
+        (b"[" * 200_000, b"t"),
     ],
 )
 def test_anything_else_is_no_record(payload, key):
@@ -101,8 +114,8 @@ def test_a_count_that_has_begun_again_with_what_is_known_does_not_count_it_twice
 def test_what_was_found_to_be_gone_is_not_missed_when_its_record_comes():
     known = KnownTopics()
     known.take(Record("t", 4))
-    known.gone("t", 4)
-    known.gone("t", 3)
+    known.note_gone("t", 4)
+    known.note_gone("t", 3)
     assert not known.has("t", 4)
     assert known.take(Record("t", 4, gone=True)) == NOTHING
     assert known.take(Record("t", 9, 1, 4)) == NEW

@@ -1,5 +1,6 @@
 """What a program that reads a pattern gets, settles, and is told (PAT-2)."""
 
+import pickle
 from datetime import UTC, datetime
 
 import anyio
@@ -9,6 +10,7 @@ from proxy import cutting_proxy
 
 import zaichik
 from zaichik import Lagged, Message, TopicGone
+from zaichik_protocol import Unencodable
 
 pytestmark = pytest.mark.anyio
 
@@ -87,6 +89,15 @@ async def test_what_means_nothing_is_refused(pattern, start, problem):
                 pass
 
 
+@pytest.mark.parametrize("how", [{"name": "x" * 70_000}, {"credit": -1}, {"credit_bytes": 2**64}])
+async def test_a_value_that_does_not_fit_its_field_is_refused_at_once(how):
+    """Also while there is no topic."""
+    async with real_client() as client:
+        with pytest.raises(Unencodable):
+            async with client.subscribe_pattern("t.*", **how):
+                pass
+
+
 async def test_a_value_that_the_broker_refuses_for_each_topic_ends_it():
     async with real_client() as client:
         await make(client, "t.1")
@@ -153,6 +164,28 @@ async def test_a_topic_that_came_while_the_name_was_away_is_read_from_its_beginn
             assert await take(messages, 2) == each("t.2", 2)
 
 
+async def test_what_is_held_for_a_name_on_its_way_back_is_read():
+    """PAT-3: a topic without retention that came meanwhile, and nobody reads."""
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as client:
+        async with client.subscribe_pattern("t.*", name="n"):
+            broker.sweep()
+        await client.publish_batch("t.1", [(None, b"first"), (None, b"second")])
+        broker.clock.advance(2)
+        broker.sweep()
+        async with client.subscribe_pattern("t.*", name="n", events=True) as messages:
+            assert await take(messages, 2) == each("t.1", 2)
+
+
+async def test_a_new_name_is_not_told_of_what_went_before():
+    async with real_client() as client:
+        await client.create_topic("t.1", capacity=2, retention_ttl="forever")
+        for number in range(5):
+            await client.publish("t.1", b"%d" % number)
+        async with client.subscribe_pattern("t.*", name="n", events=True) as messages:
+            assert await take(messages, 2) == [("t.1", 3), ("t.1", 4)]
+            assert messages.lagged == 0
+
+
 async def test_a_commit_settles_a_message_and_all_before_it_in_its_topic():
     async with real_client() as client:
         await make(client, "t.1", "t.2", count=3)
@@ -161,7 +194,30 @@ async def test_a_commit_settles_a_message_and_all_before_it_in_its_topic():
             await messages.commit(taken[4])
             states = await client.subscriptions("t.2")
             assert [state["committed"] for state in states] == [2]
-            await messages.commit(Message("gone", 7, 0.0, None, b""))
+            await messages.commit(Message("t.gone", 7, 0.0, None, b""))
+
+
+async def test_what_does_not_match_cannot_be_committed():
+    async with real_client() as client, client.subscribe_pattern("t.*") as messages:
+        with pytest.raises(ValueError, match=r"'other' does not match the pattern 't\.\*'"):
+            await messages.commit(Message("other", 0, 0.0, None, b""))
+
+
+@pytest.mark.parametrize("in_hand", [0, 1, 4])
+async def test_a_message_of_an_earlier_topic_settles_nothing_of_the_one_that_is_there(in_hand):
+    """Whatever of the new topic was given out; what is below the message in hand is settled."""
+    async with real_client() as client:
+        await make(client, "t.1", count=5)
+        async with client.subscribe_pattern("t.*", name="n") as messages:
+            old = [await anext(messages) for _ in range(5)]
+            await client.delete_topic("t.1")
+            await make(client, "t.1", count=6)
+            new = [await anext(messages) for _ in range(in_hand + 1)]
+            await messages.commit(pickle.loads(pickle.dumps(old[-1])))
+            states = await committed(client)
+            assert states["t.1"] <= in_hand
+            await messages.commit(new[-1])
+            assert await committed(client) == {"t.1": in_hand + 1}
 
 
 async def test_regular_commits_follow_a_program_that_is_slow():
@@ -207,24 +263,19 @@ async def test_what_has_gone_is_told_after_what_came_of_it():
 
 
 async def test_lag_names_its_topic_and_is_counted():
+    """Of eight messages one is in flight, which is the topic's share, and the last two are kept."""
     async with real_client() as client:
         await client.create_topic("t.1", capacity=2, retention_ttl="forever")
         async with client.subscribe_pattern("t.*", credit=8, events=True) as messages:
-            for number in range(4):
+            await client.publish_batch("t.1", [(None, b"0"), (None, b"1")])
+            await sent(client, "t.1", 1)
+            for number in range(2, 8, 2):
                 await client.publish_batch("t.1", [(None, b"%d" % number)] * 2)
-            await client.ping()
-            got = [await anext(messages)]
-            while sum(map(width, got)) < 8:
-                got.append(await anext(messages))
-            lagged = [item for item in got if isinstance(item, Lagged)]
-            assert lagged == [Lagged("t.1", lagged[0].start, lagged[0].end)]
-            assert messages.lagged == lagged[0].count > 0
-
-
-def width(item):
-    if isinstance(item, Lagged):
-        return item.count
-    return 1
+            first = await anext(messages)
+            assert first.offset == 0
+            assert await anext(messages) == Lagged("t.1", 1, 6)
+            assert await take(messages, 2) == [("t.1", 6), ("t.1", 7)]
+            assert messages.lagged == 5
 
 
 async def test_without_events_they_are_in_the_log_alone(caplog):
@@ -235,7 +286,7 @@ async def test_without_events_they_are_in_the_log_alone(caplog):
             await client.delete_topic("t.1")
             await make(client, "t.2")
             assert await take(messages, 1) == [("t.2", 0)]
-    assert "t.1: the topic is gone; it was read up to offset 1" in caplog.messages
+    assert "t.1: topic gone: the next message to be read was offset 1" in caplog.messages
 
 
 async def test_a_table_among_them_can_be_read_again():
@@ -259,6 +310,37 @@ async def test_leaving_the_block_leaves_all_topics():
         async with client.subscribe_pattern("t.*") as messages:
             await take(messages, 1)
         await client.ping()
+        assert await client.subscriptions() == []
+
+
+@pytest.mark.parametrize("is_given_out", [False, True])
+async def test_after_the_block_it_has_ended(is_given_out):
+    async with real_client() as client:
+        await make(client, "t.1")
+        async with client.subscribe_pattern("t.*") as messages:
+            await sent(client, "t.1", 1)
+            if is_given_out:
+                await anext(messages)
+        assert messages.topics == ()
+        of_topic = Message("t.1", 0, 0.0, None, b"")
+        for call in (
+            messages.__anext__,
+            messages.__anext__,
+            messages.fetch,
+            lambda: messages.commit(of_topic),
+            lambda: messages.start_over("t.1"),
+        ):
+            with pytest.raises(RuntimeError, match="has ended"):
+                await call()
+
+
+async def test_a_topic_that_comes_as_the_block_ends_is_left_as_well():
+    """Otherwise its reader would last as long as the connection, and hold up publishers (RET-9)."""
+    async with real_client() as client:
+        for number in range(30):
+            async with client.subscribe_pattern("t.*"):
+                await client.publish(f"t.{number}", b"as it ends")
+            await client.ping()
         assert await client.subscriptions() == []
 
 

@@ -7,7 +7,7 @@ from planted_slips import Slip
 
 TABLE = "core/following/test_topics_table.py"
 FOLLOWING = "core/following/test_following.py"
-FOLLOWER = "core/following/test_follower.py"
+FILTERED = "core/following/test_filtered_reader.py"
 
 FOLLOWING_SLIPS = [
     # -- what the records tell ---------------------------------------------------------------------
@@ -56,8 +56,8 @@ FOLLOWING_SLIPS = [
     Slip(
         "the newest record goes when its time is over",
         "TopicsTable.sweep",
-        "offset == newest or now_us < self._gone[offset].until_us",
-        "not self._gone or now_us < self._gone[offset].until_us",
+        "oldest == newest or now_us < self._gone[oldest].until_us",
+        "now_us < self._gone[oldest].until_us",
         TABLE,
     ),
     Slip(
@@ -124,54 +124,68 @@ FOLLOWING_SLIPS = [
         "False",
         FOLLOWING,
     ),
+    Slip(
+        "a follower that has to begin again is not waited for",
+        "Following.end",
+        "self._followed_us = NOT_YET_US",
+        "pass",
+        FOLLOWING,
+    ),
+    Slip(
+        "a follower that had to begin again is waited for without end",
+        "Following.sweep",
+        "has_readers or self._followed_us == NOT_YET_US",
+        "has_readers",
+        FOLLOWING,
+    ),
     # -- what a user is told -----------------------------------------------------------------------
     Slip(
         "a frame has records that the user may not read",
-        "Follower._read",
+        "FilteredReader._read",
         "len(shown) == batch.count",
         "True",
-        FOLLOWER,
+        FILTERED,
     ),
     Slip(
         "a frame begins with a record that the user may not read",
-        "Follower._readable_from",
+        "FilteredReader._readable_from",
         "not self.is_hidden(offset)",
         "True",
-        FOLLOWER,
+        FILTERED,
     ),
     Slip(
         "all hidden records are passed in one turn",
-        "Follower._readable_from",
+        "FilteredReader._readable_from",
         "self._left -= 1",
         "pass",
-        FOLLOWER,
+        FILTERED,
     ),
     Slip(
         "what comes after many hidden records waits for an event",
-        "Follower.take",
+        "FilteredReader.take",
         "self.is_ready = True",
         "pass",
-        FOLLOWER,
+        FILTERED,
     ),
     Slip(
         "a change of rights leaves followers where they are",
         "Broker.waive",
         "self.registry.stop_following()",
         "pass",
-        FOLLOWER,
+        FILTERED,
     ),
     Slip(
         "only those with a right to its name may follow",
         "rights:check",
         'action == "subscribe" and name == TOPICS',
         "False",
-        FOLLOWER,
+        FILTERED,
     ),
     Slip(
         "the right to follow includes that to a journal of such a name",
         "rights:check",
         'action == "subscribe" and name == TOPICS',
         'action == "subscribe" and topic_of(name) == TOPICS',
-        FOLLOWER,
+        FILTERED,
     ),
 ]

@@ -24,6 +24,15 @@ def retained(broker, name):
     return range(ring.head, ring.end)
 
 
+def test_a_follower_has_no_name():
+    """PAT-5: otherwise users without any right could use up the positions of all."""
+    client = Following(broker_with())
+    for _ in range(2):
+        refused, _ = client.follow(name="n")
+        assert (refused.code, refused.field) == (ErrorCode.INVALID_FIELD, "name")
+        client.follow()
+
+
 # -- when it is there ----------------------------------------------------------------------------
 
 
@@ -141,6 +150,46 @@ def test_a_follower_that_has_lost_its_connection_is_waited_for():
     later(broker, 1)
     assert retained(broker, "new") == range(1)
     assert not retained(broker, "newer")
+
+
+@pytest.mark.parametrize("is_swept", [False, True])
+def test_followers_that_begin_again_are_waited_for(is_swept):
+    """PAT-3: whether or not a sweep has found them."""
+    broker = broker_with()
+    client = Following(broker)
+    client.follow()
+    if is_swept:
+        later(broker, 1)
+    broker.registry.stop_following()
+    publish(client, "between", b"x")
+    client.follow()
+    later(broker, 1)
+    assert retained(broker, "between") == range(1)
+    later(broker, 9)
+    assert not retained(broker, "between")
+
+
+def test_followers_that_do_not_begin_again_are_waited_for_as_long_as_others():
+    broker = broker_with()
+    client = Following(broker)
+    client.follow()
+    broker.registry.stop_following()
+    later(broker, 1)
+    later(broker, 10)
+    publish(client, "new", b"x")
+    later(broker, 1)
+    assert not retained(broker, "new")
+
+
+def test_nobody_is_waited_for_when_a_table_that_nobody_reads_is_deleted():
+    broker = broker_with()
+    client = Following(broker)
+    subscribed, _ = client.follow()
+    client.ask(Unsubscribe(client.next_id(), subscribed.id))
+    broker.registry.stop_following()
+    publish(client, "new", b"x")
+    later(broker, 1)
+    assert not retained(broker, "new")
 
 
 def test_the_limits_of_a_new_topic_hold_all_the_same():

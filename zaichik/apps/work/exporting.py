@@ -30,7 +30,7 @@ async def export(
     """
     copied = 0
     offsets = [message.offset for message in dead if message.is_readable]
-    for part in _parts(offsets):
+    for part in _chunks(offsets):
         found = await _copy(client, topic, into, part)
         copied += len(found)
         if forget is not None and found:
@@ -48,7 +48,7 @@ async def _copy(client: Client, topic: str, into: str, part: range) -> list[int]
     return copied
 
 
-def _parts(offsets: Sequence[int]) -> Iterator[range]:
+def _chunks(offsets: Sequence[int]) -> Iterator[range]:
     """Yields offsets that follow one another, so many at most."""
     start = 0
     for index, offset in enumerate(offsets):

@@ -104,7 +104,7 @@ ARGUMENTS = (
     argument("--count N", "stop after this many messages", positive),
     argument("--name NAME", "resume where the last reader of this name stopped", _reader),
     argument("--forget", "only have the broker forget the position of --name"),
-    argument("--events", "also report missed messages, and missed deletions of a table"),
+    argument("--events", "also report what was missed, and topics that have gone or can't be read"),
     argument("--json", "print one JSON object per line"),
     argument("-v --verbose", "in a pipe, too, print offset, time and key, and escape characters"),
     argument("--credit N", "messages in flight at most", _credit, default=CREDIT),

@@ -338,7 +338,8 @@ class Client:
         in flight by default.
 
         Raises:
-            ValueError, InvalidField, Unsupported: see there.
+            ValueError, InvalidField, Unsupported, TooManySubscriptions, ConnectionLost,
+                BrokerError, UnexpectedReply: see there.
         """
         subscribing = self._inner.subscribe_pattern(
             pattern,

@@ -1,19 +1,17 @@
 """Reading all topics of a pattern from a thread: a whole round crosses to the program at once.
 
-Settling still follows the program frame by frame, as in `subscription`: the asynchronous
-subscription sees the frame in hand, and the message of it.
+What the program works on is in the asynchronous subscription, which so sees the message in hand:
+settling follows the program message by message, as in `subscription`.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from zaichik.client.blocking.driver import Driver
 from zaichik.client.blocking.thread import LoopThread
-from zaichik.client.messages import Message, messages_of
+from zaichik.client.messages import Message, PatternEvent
 from zaichik.client.patterns import subscription as asynchronous
-from zaichik.client.patterns.subscription import Fetched, Part
 
 Item = TypeVar("Item")  # Message, or Message | PatternEvent with events=True
 
@@ -23,10 +21,6 @@ class PatternSubscription(Generic[Item]):
 
     Use it from one thread at a time. Messages of one topic come in their order; between topics
     there is none.
-
-    Attributes:
-        redelivered: whether the message in hand was delivered to an earlier subscription of that
-            name and not settled.
     """
 
     def __init__(
@@ -37,15 +31,10 @@ class PatternSubscription(Generic[Item]):
         *,
         events: bool,
     ) -> None:
-        self.redelivered = False
         self._thread = thread
         self._driver = driver
         self._inner = inner
         self._events = events
-        # Fetched and not given out, and the rest of the frame in hand.
-        self._items: deque[Fetched] = deque()
-        self._part: Part | None = None
-        self._messages: Iterator[Message] = iter(())
 
     @property
     def pattern(self) -> str:
@@ -67,70 +56,59 @@ class PatternSubscription(Generic[Item]):
         """The number of messages that were gone before they could be delivered."""
         return self._inner.lagged
 
+    @property
+    def redelivered(self) -> bool:
+        """Whether the message in hand is delivered again.
+
+        It was delivered to an earlier subscription of that name and not settled.
+        """
+        return self._inner.redelivered
+
     def __iter__(self) -> Iterator[Item]:
         """Returns the messages of any topic, one by one; the next one settles the one before.
 
         With `events=True` also the events that `zaichik.Client.subscribe_pattern` names. A second
         loop continues where the first was left. Errors are those of the asynchronous subscription.
         """
+        in_hand = self._inner.in_hand
         while True:
-            for message in self._messages:
-                if self._part is not None:
-                    self._part.subscription.in_hand = message
+            for message in in_hand.messages:
+                in_hand.step(message)
                 yield cast("Item", message)
-            item = self._next_item()
-            if isinstance(item, Part):
-                self._hold(item)
-            elif self._events:
-                yield cast("Item", item)
+            event = self._advance()
+            if event is not None and self._events:
+                yield cast("Item", event)
 
-    def _next_item(self) -> Fetched:
-        self._hold(None)
-        while not self._items:
+    def _advance(self) -> PatternEvent | None:
+        """Take the next frame in hand, or return the event that comes before it."""
+        in_hand = self._inner.in_hand
+        in_hand.finish()
+        while in_hand.is_empty:
             self._thread.call(self._fetch)
-        return self._items.popleft()
+        return in_hand.next()
 
     async def _fetch(self) -> None:
         # As in `Subscription`: it may have come after the thread was interrupted.
-        if not self._items:
-            self._items.extend(await self._inner.fetch())
-
-    def _hold(self, part: Part | None) -> None:
-        """Take a frame in hand, or none; that in hand before was handled."""
-        self._part = part
-        self._inner.hold(part)
-        self._messages = iter(())
-        if part is not None:
-            self._messages = messages_of(part.frame, part.subscription.topic)
-            self.redelivered = part.frame.redelivered
+        if self._inner.in_hand.is_empty:
+            self._inner.in_hand.extend(await self._inner.fetch())
 
     def commit(self, message: Message) -> None:
         """Settle this message and all before it in its topic; wait until the broker confirms it.
 
-        If the topic has gone, there is nothing to settle, and nothing happens.
+        If the topic has gone, nothing happens: see `zaichik.PatternSubscription.commit`.
 
         Raises:
-            NotInFlight, SubscriptionLost, ConnectionLost: see `zaichik.Subscription.commit`.
+            NotInFlight, SubscriptionLost, ConnectionLost, ValueError, RuntimeError: see there.
         """
         self._driver.call(self._inner.commit, message)
 
     def start_over(self, topic: str) -> None:
         """Begin again with the earliest message of a topic, a table that has missed deletions.
 
-        See `zaichik.Subscription.start_over`. If the topic has gone, nothing happens: that is told.
+        See `zaichik.PatternSubscription.start_over`, for errors as well.
         """
-        if self._part is not None and self._part.subscription.topic == topic:
-            self._part = None
-            self._messages = iter(())
-        self._items = deque(item for item in self._items if not _is_of(item, topic))
         self._thread.call(partial(self._inner.start_over, topic))
 
     def inherited(self) -> None:
         """See `forking`. What has arrived is given out in the other process."""
-        self._items.clear()
-        self._part = None
-        self._messages = iter(())
-
-
-def _is_of(item: Fetched, topic: str) -> bool:
-    return isinstance(item, Part) and item.subscription.topic == topic
+        self._inner.in_hand.clear()

@@ -1,4 +1,4 @@
-"""One topic of a pattern: what is wanted of it, what was asked for, and the one that is read.
+"""One topic of a pattern: what is wanted of it, what is pending, and the one that is read.
 
 A topic is subscribed to without waiting for the reply, so that ten thousand take as long as their
 replies need to arrive, and not as many round trips.
@@ -12,8 +12,8 @@ from typing import Any
 
 from zaichik.client.inbox import Inbox
 from zaichik.client.outcome import Lost
-from zaichik.client.patterns.connections import SharedConnection
-from zaichik.client.patterns.shares import Share
+from zaichik.client.patterns.connection_pool import PooledConnection
+from zaichik.client.patterns.credit import CreditShare
 from zaichik.client.subscription import Subscription
 from zaichik_protocol import FOREVER, Frame, Start, Subscribe, Subscribed, Unsubscribe
 
@@ -33,14 +33,14 @@ class Wanted:
     value: int
 
 
-class Asked:
+class PendingMember:
     """A topic whose subscription was asked for.
 
     Args:
         wanted: which topic, and from where.
         name: the name of its position; "": none.
         share: its credit.
-        shared: the connection to ask.
+        pooled: the connection to ask.
         on_reply: called once, with this and the outcome.
 
     Raises:
@@ -51,15 +51,15 @@ class Asked:
         self,
         wanted: Wanted,
         name: str,
-        share: Share,
-        shared: SharedConnection,
-        on_reply: Callable[["Asked", Frame | Lost], None],
+        share: CreditShare,
+        pooled: PooledConnection,
+        on_reply: Callable[["PendingMember", Frame | Lost], None],
     ) -> None:
         self.wanted = wanted
         self.share = share
-        self.shared = shared
+        self.pooled = pooled
         self.request = Subscribe(
-            id=shared.connection.next_subscription_id(),
+            id=pooled.connection.next_subscription_id(),
             topic=wanted.topic,
             name=name,
             start=wanted.start,
@@ -70,20 +70,19 @@ class Asked:
             credit_bytes=share.size,
         )
         self._blocks = ExitStack()
-        receiving = shared.connection.receiving(Inbox(self.request))
+        receiving = pooled.connection.receiving(Inbox(self.request))
         self.inbox: Inbox = self._blocks.enter_context(receiving)
-        shared.connection.subscribe_nowait(self.request, partial(on_reply, self))
-        self._left = shared.ask()
+        pooled.connection.subscribe_nowait(self.request, partial(on_reply, self))
+        self._left = pooled.ask()
 
     def refused_for_room(self) -> None:
         """Note that the connection has no room for it."""
-        self.shared.refused(self._left)
+        self.pooled.refused(self._left)
 
     def leave(self) -> None:
         """Unsubscribe, if the broker has it or may have it, and take no more events."""
         if self.inbox.is_live:
-            self.shared.connection.send_soon(Unsubscribe(0, self.inbox.id))
-            self.inbox.is_live = False
+            self.pooled.connection.send_soon(Unsubscribe(0, self.inbox.id))
         self.inbox.on_news = None
         self._blocks.close()
 
@@ -92,7 +91,7 @@ class Member:
     """A topic that is read.
 
     Args:
-        asked: what was asked for.
+        pending: what was asked for.
         reply: the broker's answer.
         commit_soon: called when something is to be committed within milliseconds.
 
@@ -102,10 +101,17 @@ class Member:
         is_over: whether there is a later topic of that name, or none.
     """
 
-    def __init__(self, asked: Asked, reply: Subscribed, commit_soon: Callable[[], None]) -> None:
-        self._asked = asked
+    def __init__(
+        self, pending: PendingMember, reply: Subscribed, commit_soon: Callable[[], None]
+    ) -> None:
+        self._pending = pending
         self.subscription = Subscription[Any](
-            asked.shared.connection, asked.request, reply, asked.inbox, commit_soon, events=True
+            pending.pooled.connection,
+            pending.request,
+            reply,
+            pending.inbox,
+            commit_soon,
+            events=True,
         )
         self.is_ready = False
         self.is_over = False
@@ -113,33 +119,33 @@ class Member:
     @property
     def wanted(self) -> Wanted:
         """Which topic it is."""
-        return self._asked.wanted
+        return self._pending.wanted
 
     @property
-    def share(self) -> Share:
+    def share(self) -> CreditShare:
         """Its credit."""
-        return self._asked.share
+        return self._pending.share
 
     @property
-    def shared(self) -> SharedConnection:
+    def pooled(self) -> PooledConnection:
         """The connection that it is read over."""
-        return self._asked.shared
+        return self._pending.pooled
 
     @property
     def next(self) -> int:
         """The offset after the last one that was delivered."""
-        return self._asked.inbox.taken
+        return self._pending.inbox.taken
 
     @property
     def has_news(self) -> bool:
         """Whether something has come of it, or nothing more will."""
-        return bool(self._asked.inbox.events) or self._asked.inbox.lost is not None
+        return bool(self._pending.inbox.events) or self._pending.inbox.lost is not None
 
     def listen(self, on_news: Callable[["Member"], None]) -> None:
         """Call a function with this whenever something has come of it."""
-        self._asked.inbox.on_news = partial(on_news, self)
+        self._pending.inbox.on_news = partial(on_news, self)
 
     def leave(self) -> None:
         """Commit what is settled, and unsubscribe: until then, the broker counts what has ended."""
         self.subscription.commit_settled()
-        self._asked.leave()
+        self._pending.leave()

@@ -7,11 +7,11 @@
 | more stars in a row | the same as two |
 | anything else | itself |
 
-A matcher that tries one choice after the other takes time without end for a pattern such as
-`*a*a*a*b`, where it may go back to any star. So all choices are followed at once, as in a
-nondeterministic automaton: after each character of the name there is a set of places in the
-pattern that the name so far can lead to. The set is the bits of one number, so that a step is a
-few operations on numbers, however many stars there are.
+A backtracking matcher can take exponential time for a pattern such as `*a*a*a*b`, where it may go
+back to any star. So this is a nondeterministic automaton, whose states are places in the pattern:
+after each character of the name there is a set of states that the name so far can lead to. The set
+is the bits of one number, so that a step is a few operations on numbers, however many stars there
+are.
 """
 
 MANY = "**"
@@ -41,46 +41,46 @@ class Pattern:
             )
         self.text = text
         tokens = _tokens(text)
-        # The end of the pattern, which is the place after the last token.
+        # The final state is the end of the pattern, after the last token.
         self._end = 1 << len(tokens)
-        # The places of each character, and those of the wildcards.
-        self._places: dict[str, int] = {}
+        # The states before each character, and those before the wildcards.
+        self._states: dict[str, int] = {}
         self._ones = 0
         self._many = 0
         for number, token in enumerate(tokens):
-            place = 1 << number
+            state = 1 << number
             if token == MANY:
-                self._many |= place
+                self._many |= state
             elif token == ONE:
-                self._ones |= place
+                self._ones |= state
             else:
-                self._places[token] = self._places.get(token, 0) | place
+                self._states[token] = self._states.get(token, 0) | state
 
     def matches(self, topic: str) -> bool:
         """Returns whether a topic of that name matches. Names that begin with `$` never do."""
         if topic.startswith("$"):
             return False
-        places = self._with_nothing(1)
+        states = self._epsilon_closure(1)
         for character in topic:
             # A character of the pattern is passed.
-            after = (places & self._places.get(character, 0)) << 1
+            after = (states & self._states.get(character, 0)) << 1
             if character != ".":
                 # A star takes the character, and may take more.
-                stars = places & self._ones
+                stars = states & self._ones
                 after |= stars | stars << 1
             # Two stars take whatever comes.
-            after |= places & self._many
-            places = self._with_nothing(after)
-            if not places:
+            after |= states & self._many
+            states = self._epsilon_closure(after)
+            if not states:
                 return False
-        return bool(places & self._end)
+        return bool(states & self._end)
 
-    def _with_nothing(self, places: int) -> int:
-        """Returns these places, and those behind two stars that stand for nothing.
+    def _epsilon_closure(self, states: int) -> int:
+        """Returns these states, and those after two stars that stand for nothing.
 
         One step is enough: after two stars there are never two stars again.
         """
-        return places | (places & self._many) << 1
+        return states | (states & self._many) << 1
 
 
 def is_pattern(text: str) -> bool:

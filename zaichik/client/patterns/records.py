@@ -1,6 +1,6 @@
 """The records of `$topics`: which topics there are, and what came and went between two records.
 
-A record tells of the newest topic of a name: its epoch, and how many topics of that name there were
+A record is about the newest topic of a name: its epoch, and how many topics of that name there were
 before it. So a reader that finds another epoch than the one it knows can count the topics between
 the two, which were made and deleted while it did not look: it has missed them.
 
@@ -9,6 +9,7 @@ a record has the epoch of the first topic that it counts.
 """
 
 import json
+import unicodedata
 from dataclasses import dataclass
 
 from zaichik.client.errors import UnexpectedReply
@@ -19,6 +20,7 @@ TOPICS = "$topics"
 # Names whose topic has gone, of which the last record is remembered. If a name that was forgotten
 # comes again, its earlier topics are reported as missed, which is too much, but not too little.
 MOST_GONE = 100_000
+LONGEST_NAME = 200  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +70,25 @@ def record_of(message: Message) -> Record:
         earlier = members["earlier"]
         first = members.get("first", 0)
         gone = members.get("gone", False)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    # The last one: it is nested too deeply.
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise _wrong(message) from error
     for number in (epoch, earlier, first):
-        if type(number) is not int or number < 0:
+        if type(number) is not int or not 0 <= number < 2**64:
             raise _wrong(message)
-    if not topic or not epoch or type(gone) is not bool:
+    if not _is_name(topic) or not epoch or type(gone) is not bool:
         raise _wrong(message)
     return Record(topic, epoch, earlier, first, gone)
+
+
+def _is_name(topic: str) -> bool:
+    """Returns whether a topic may have that name (TOP-4).
+
+    A program may print it, and a terminal would carry out what control characters say.
+    """
+    if not 1 <= len(topic.encode()) <= LONGEST_NAME:
+        return False
+    return not any(unicodedata.category(character) == "Cc" for character in topic)
 
 
 def _wrong(message: Message) -> UnexpectedReply:
@@ -123,8 +136,12 @@ class KnownTopics:
         known = self._there.get(topic)
         return known is not None and known.epoch == epoch
 
-    def gone(self, topic: str, epoch: int) -> None:
-        """Note that this topic was found to be gone; a record may have told so, or will."""
+    def note_gone(self, topic: str, epoch: int) -> None:
+        """Note that this topic was found to be gone.
+
+        A record may say so, but need not come: `$topics` may have been made anew. Then what is
+        there, which has no bound, would only grow.
+        """
         if self.has(topic, epoch):
             self._remember_gone(self._there.pop(topic))
 

@@ -18,10 +18,26 @@ from zaichik.core.rights import TOPICS
 from zaichik.core.settings import BrokerSettings
 from zaichik.core.sharing.budget import Budget
 from zaichik.core.topic_controller import TopicController
+from zaichik_protocol import ErrorCode, Refused, Subscribe
 
 # For so long a new topic waits for followers, and a follower that has lost its connection is
 # expected back.
 HELD_US = 10 * SECOND_US
+# A time that is still to come, and which the next sweep will name.
+NOT_YET_US = 2**63
+
+
+def check_follower(request: Subscribe) -> None:
+    """Refuse a name for a subscription to `$topics`.
+
+    It needs no right (PAT-5), so users without any could use up the positions of all.
+
+    Raises:
+        Refused: `INVALID_FIELD`.
+    """
+    if request.topic == TOPICS and request.name:
+        problem = f"{TOPICS} keeps no positions: subscribe to it without a name"
+        raise Refused(ErrorCode.INVALID_FIELD, problem, "name")
 
 
 class Following:
@@ -37,7 +53,7 @@ class Following:
         self._budget = budget
         self._topic: TopicController | None = None
         self._table: TopicsTable | None = None
-        # When a sweep last found a reader.
+        # When a sweep last found a reader, or followers had to begin again.
         self._followed_us = -HELD_US
 
     def begin(self, topics: Iterable[TopicController], epoch: int, now_us: int) -> TopicController:
@@ -59,16 +75,20 @@ class Following:
 
     def end(self) -> None:
         """Note that `$topics` is deleted. Those who have followed it are expected back."""
+        if self._topic is not None and self._topic.readers:
+            self._followed_us = NOT_YET_US
         self._topic = None
         self._table = None
 
     def came(self, topic: TopicController, now_us: int) -> None:
         """Report a new topic. If anybody follows, it keeps for them what it is given (PAT-3)."""
-        if self._table is None or is_own(topic.name):
+        if is_own(topic.name):
             return
+        # Also while there is no table, because those who have followed it are about to come back.
         if self._is_followed(now_us):
             topic.held_until_us = now_us + HELD_US
-        self._table.came(topic, now_us)
+        if self._table is not None:
+            self._table.came(topic, now_us)
 
     def went(self, topic: TopicController, now_us: int) -> None:
         """Report that a topic has gone."""
@@ -77,7 +97,8 @@ class Following:
 
     def sweep(self, now_us: int) -> None:
         """Note whether anybody follows. Called once a second."""
-        if self._topic is not None and self._topic.readers:
+        has_readers = self._topic is not None and bool(self._topic.readers)
+        if has_readers or self._followed_us == NOT_YET_US:
             self._followed_us = now_us
 
     def _is_followed(self, now_us: int) -> bool:

@@ -151,8 +151,10 @@ class TopicsTable(Table):
         self._note_time(now_us)
         newest = self.kept.next_offset - 1
         for _ in range(GONE_AT_ONCE):
-            offset = next(iter(self._gone), newest)
-            if offset == newest or now_us < self._gone[offset].until_us:
+            if not self._gone:
+                break
+            oldest = next(iter(self._gone))
+            if oldest == newest or now_us < self._gone[oldest].until_us:
                 break
             self._forget_oldest()
             self.kept.expired += 1

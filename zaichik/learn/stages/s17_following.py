@@ -55,12 +55,14 @@ def parsed(message: Message) -> Record:
     """What a record tells: only what every client must know."""
     try:
         record = json.loads(message.payload)
+    except (ValueError, RecursionError):
+        record = None
+    known: list[str] = []
+    if isinstance(record, dict):
         known = [name for name in record if name in MEMBERS]
-    except (ValueError, TypeError):
-        known = []
     if known != [name for name in MEMBERS if name in known] or known[:2] != ["epoch", "earlier"]:
         expected = 'JSON with "epoch" and "earlier" first'
-        raise Failure("a record of $topics is odd", expected=expected, came=shown(message))
+        raise Failure("a record of $topics is malformed", expected=expected, came=shown(message))
     return {name: record[name] for name in known}
 
 
@@ -146,3 +148,18 @@ async def kept(trial: Trial) -> None:
     await anyio.sleep(TWO_SWEEPS_S)
     subscription = await client.subscribe(topic, start=OFFSET, value=0)
     await client.expect_messages(subscription, 0, [(b"", b"at once")])
+
+
+@STAGE.check(
+    "a subscription to $topics has no name",
+    hint="Refuse the name in a Subscribe to $topics, whoever asks.",
+    how="Where you check the name of a subscription, look at the topic as well. Everybody may "
+    "follow topics, and each name would be a position to keep.",
+    where="zaichik/core/following/following.py: `check_follower`, which each Subscribe passes.",
+    sentences="follow.9",
+)
+async def anonymous(trial: Trial) -> None:
+    """While $topics is there: a name is refused, and without one it can be read as before."""
+    client, _ = await follow(trial, start=LATEST)
+    await client.expect_error("INVALID_FIELD", "Subscribe", topic=TOPICS, name="n", at="name")
+    client.must_be(await client.ask("Subscribe", topic=TOPICS, start=LATEST), "Subscribed")

@@ -35,10 +35,10 @@ def new_reader(
     table = topic.retained
     if user is ANYBODY or not isinstance(table, TopicsTable):
         return Reader(request, topic, position, on_ready, description, connection)
-    return Follower(user, table, request, topic, position, on_ready, description, connection)
+    return FilteredReader(user, table, request, topic, position, on_ready, description, connection)
 
 
-class Follower(Reader):
+class FilteredReader(Reader):
     """A reader of `$topics` for a user.
 
     Args:

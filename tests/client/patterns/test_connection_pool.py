@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from zaichik import ConnectFailed
-from zaichik.client.patterns import connections
-from zaichik.client.patterns.connections import MOST_ASKED, Connections
+from zaichik.client.patterns import connection_pool
+from zaichik.client.patterns.connection_pool import MOST_ASKED, ConnectionPool
 from zaichik.net.background import BackgroundTasks
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ class Opened:
         self.rooms = 0
         self.reasons = []
         self.most = most
-        self.all = Connections("first", self.open, self.room, self.reasons.append)
+        self.all = ConnectionPool("first", self.open, self.room, self.reasons.append)
 
     @asynccontextmanager
     async def open(self):
@@ -40,13 +40,13 @@ class Opened:
 
     def fill(self):
         """Have the one that has room take one and refuse the next; returns it."""
-        shared = self.all.with_room()
+        pooled = self.all.with_room()
         for _ in range(2):
-            left = shared.ask()
-            shared.answered()
-        shared.refused(left)
+            left = pooled.ask()
+            pooled.answered()
+        pooled.refused(left)
         self.all.open_if_full()
-        return shared
+        return pooled
 
 
 def test_one_is_asked_for_a_few_at_a_time():
@@ -59,40 +59,40 @@ def test_one_is_asked_for_a_few_at_a_time():
 
 
 def test_one_that_has_refused_is_full_until_another_has_left():
-    shared = Opened().fill()
-    assert shared.is_full
-    assert not shared.is_useless
-    shared.left()
-    assert not shared.is_full
-    shared.ask()
-    assert shared.is_full
+    pooled = Opened().fill()
+    assert pooled.is_full
+    assert not pooled.is_useless
+    pooled.left()
+    assert not pooled.is_full
+    pooled.ask()
+    assert pooled.is_full
 
 
 def test_a_refusal_from_before_one_has_left_says_nothing_about_now():
     """Otherwise a connection would be full for good, though all have left."""
     opened = Opened()
-    shared = opened.all.with_room()
-    asked = [shared.ask() for _ in range(4)]
+    pooled = opened.all.with_room()
+    asked = [pooled.ask() for _ in range(4)]
     for _ in asked:
-        shared.answered()
-    shared.refused(asked[2])
-    shared.left()
-    shared.refused(asked[3])
-    assert not shared.is_full
-    shared.ask()
-    assert shared.is_full
+        pooled.answered()
+    pooled.refused(asked[2])
+    pooled.left()
+    pooled.refused(asked[3])
+    assert not pooled.is_full
+    pooled.ask()
+    assert pooled.is_full
 
 
 def test_the_first_refusal_counts_those_that_have_left_since():
-    shared = Opened().all.with_room()
-    asked = [shared.ask() for _ in range(3)]
+    pooled = Opened().all.with_room()
+    asked = [pooled.ask() for _ in range(3)]
     for _ in asked:
-        shared.answered()
-    shared.left()
-    shared.refused(asked[2])
-    assert not shared.is_full
-    shared.refused(shared.ask())
-    assert shared.is_full
+        pooled.answered()
+    pooled.left()
+    pooled.refused(asked[2])
+    assert not pooled.is_full
+    pooled.refused(pooled.ask())
+    assert pooled.is_full
 
 
 async def test_another_is_opened_when_all_are_full_and_all_are_closed_at_the_end():
@@ -121,7 +121,7 @@ async def test_room_that_has_come_meanwhile_is_used():
 
 
 async def test_there_is_a_limit(monkeypatch):
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(connection_pool, "MOST_CONNECTIONS", 2)
     opened = Opened()
     async with BackgroundTasks() as tasks:
         tasks.group.start_soon(opened.all.run)
@@ -138,10 +138,10 @@ async def test_after_one_that_takes_none_at_all_there_is_no_other():
         tasks.group.start_soon(opened.all.run)
         opened.fill()
         await anyio.wait_all_tasks_blocked()
-        shared = opened.all.with_room()
-        left = shared.ask()
-        shared.answered()
-        shared.refused(left)
+        pooled = opened.all.with_room()
+        left = pooled.ask()
+        pooled.answered()
+        pooled.refused(left)
         opened.all.open_if_full()
         await anyio.wait_all_tasks_blocked()
     assert (opened.names, len(opened.reasons)) == (["further 0"], 1)

@@ -18,10 +18,17 @@ MOST_CONNECTIONS = 16
 # Subscriptions of a connection that wait for replies. More would not be faster, and when the
 # connection is full, that many are refused in vain.
 MOST_ASKED = 64
+# Topics of a pattern that are read over the program's own connection: half of what a broker allows
+# by default. The other half is for what else the program subscribes to, another pattern perhaps.
+MOST_OF_OWN = 500
 
 
-class SharedConnection:
+class PooledConnection:
     """A connection that has topics of a pattern.
+
+    Args:
+        connection: the connection.
+        most: how many topics it may have, even if the broker would take more; None: any number.
 
     Attributes:
         connection: see `BrokerConnection`.
@@ -29,8 +36,9 @@ class SharedConnection:
         asked: how many of them wait for a reply.
     """
 
-    def __init__(self, connection: BrokerConnection) -> None:
+    def __init__(self, connection: BrokerConnection, most: int | None = None) -> None:
         self.connection = connection
+        self._most = most
         self.members = 0
         self.asked = 0
         # How many more it takes; None as long as it has refused none.
@@ -40,13 +48,20 @@ class SharedConnection:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has refused one, and none has left since."""
+        """Whether it has as many as it may, or has refused one, and none has left since."""
+        if self._most is not None and self.members >= self._most:
+            return True
         return self._room is not None and self._room <= 0
 
     @property
     def is_useless(self) -> bool:
         """Whether it takes none at all, so that another one would not, either."""
         return self.is_full and not self.members
+
+    def may_have_room(self) -> None:
+        """Note that something else than a topic of the pattern may have left."""
+        if self._room is not None:
+            self._room = max(self._room, 1)
 
     def ask(self) -> int:
         """Note that one more is asked for; returns how many have left by now (see `refused`)."""
@@ -81,7 +96,7 @@ class SharedConnection:
             self._room += 1
 
 
-class Connections:
+class ConnectionPool:
     """The connections of one pattern.
 
     Args:
@@ -98,23 +113,27 @@ class Connections:
         on_room: Callable[[], None],
         on_none: Callable[[str], None],
     ) -> None:
-        self._all = [SharedConnection(first)]
+        self._all = [PooledConnection(first, MOST_OF_OWN)]
         self._another = another
         self._on_room = on_room
         self._on_none = on_none
         self._wanted = Wakeup()
 
-    def with_room(self) -> SharedConnection | None:
+    def with_room(self) -> PooledConnection | None:
         """Returns a connection that may be asked for one more subscription now, if there is one."""
-        for shared in self._all:
-            if not shared.is_full and shared.asked < MOST_ASKED:
-                return shared
+        for pooled in self._all:
+            if not pooled.is_full and pooled.asked < MOST_ASKED:
+                return pooled
         return None
 
     def open_if_full(self) -> None:
         """Open another one, unless there is room, or will be known to be there."""
-        if all(shared.is_full for shared in self._all):
+        if all(pooled.is_full for pooled in self._all):
             self._wanted.set()
+
+    def try_again(self) -> None:
+        """Have the program's own connection tried again: the program may have left other topics."""
+        self._all[0].may_have_room()
 
     async def run(self) -> None:
         """Open connections as they are wanted, and hold them until cancelled."""
@@ -122,10 +141,13 @@ class Connections:
             while True:
                 await self._wanted.wait()
                 self._wanted = Wakeup()
-                if not all(shared.is_full for shared in self._all):
+                if not all(pooled.is_full for pooled in self._all):
                     self._on_room()
                     continue
-                if len(self._all) >= MOST_CONNECTIONS or self._all[-1].is_useless:
+                newest = self._all[-1]
+                # The program may have filled the first one itself.
+                is_in_vain = newest is not self._all[0] and newest.is_useless
+                if len(self._all) >= MOST_CONNECTIONS or is_in_vain:
                     self._on_none(f"{len(self._all)} connections have as many as they may")
                     continue
                 try:
@@ -133,5 +155,5 @@ class Connections:
                 except ZaichikError as error:
                     self._on_none(f"there is no further connection: {error}")
                     continue
-                self._all.append(SharedConnection(connection))
+                self._all.append(PooledConnection(connection))
                 self._on_room()

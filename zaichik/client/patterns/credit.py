@@ -15,7 +15,7 @@ FEW = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class CreditShare:
     """The credit of one subscription.
 
     Attributes:
@@ -27,7 +27,7 @@ class Share:
     size: int
 
 
-class Shares:
+class DividedCredit:
     """Divides a credit.
 
     Args:
@@ -38,15 +38,15 @@ class Shares:
         self._messages = messages
         self._size = size
 
-    def take(self, readers: int) -> Share:
+    def take(self, readers: int) -> CreditShare:
         """Returns a share for one of so many subscriptions."""
         messages = _share(self._messages, readers)
         size = _share(self._size, readers)
         self._messages -= messages
         self._size -= size
-        return Share(messages, size)
+        return CreditShare(messages, size)
 
-    def give_back(self, share: Share) -> None:
+    def give_back(self, share: CreditShare) -> None:
         """Take a share back from a subscription that has ended."""
         self._messages += share.messages
         self._size += share.size
