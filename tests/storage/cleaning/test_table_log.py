@@ -9,10 +9,10 @@ from tables import content
 from zaichik.base.clock import ManualClock
 from zaichik.core.broker import Broker
 from zaichik.core.settings import BrokerSettings
-from zaichik.storage import writer
+from zaichik.storage import segment, writer
 from zaichik.storage.cleaning import rewriting, table_log
 from zaichik.storage.restoring import restore
-from zaichik.storage.segment import HEAD_SIZE
+from zaichik.storage.segment import HEAD_SIZE, NewerFormat
 from zaichik.storage.store import Store
 from zaichik_protocol import (
     DURABLE,
@@ -296,6 +296,22 @@ def test_a_full_log_makes_room_although_nothing_can_be_published(monkeypatch):
     assert isinstance(answer, Published)
 
 
+def test_a_checkpoint_of_a_quiet_table_is_a_reason_to_look_again(monkeypatch):
+    """DUR-10: before it, nothing could be rewritten; after it, a full log makes room."""
+    monkeypatch.setattr(writer, "SOONEST_CHECKPOINT", 2**30)
+    monkeypatch.setattr(writer, "CHECKPOINT_EVERY", 2**30)
+    table = Tabled()
+    refused = []
+    while not refused:
+        answers = table.ask(Publish(9, "t", batch((b"a", bytes(9 * KIB)))))
+        refused = [frame for frame in answers if isinstance(frame, Error)]
+    for _ in range(4):
+        table.broker.sweep()
+        table.work()
+    (answer,) = table.ask(Publish(9, "t", batch((b"a", bytes(9 * KIB)))))
+    assert isinstance(answer, Published)
+
+
 def test_a_key_that_was_deleted_does_not_come_back_with_a_start():
     """TAB-5: the file with its message is not worth rewriting, and that with its tombstone is."""
     table = Tabled(TOMBSTONES_MS=1000)
@@ -334,3 +350,17 @@ def test_a_start_knows_that_tombstones_have_gone():
     table.restart()
     assert b"deleted" not in {key for key, _, _ in content(table.retained.kept).values()}
     assert table.retained.deleted_below == below
+
+
+def test_a_version_that_knows_no_tables_refuses_the_folder_and_changes_nothing(monkeypatch):
+    """DUR-10: it knows only format 1."""
+    table = Tabled()
+    table.publish((b"a", b"1"))
+    table.work()
+    table.store.close(table.clock.now_us())
+    disk = table.disk.copy()
+    before = dict(disk.content)
+    monkeypatch.setattr(segment, "TABLE_FORMAT", 1)
+    with pytest.raises(NewerFormat, match="the log of 't' has format 2, and this zaichik knows 1"):
+        Store(disk)
+    assert disk.content == before

@@ -61,7 +61,8 @@ class TableLog(TopicLog):
         self._is_step_next = False
         self._owed = 0  # bytes that steps are to read before the next group
         self._written = 0  # by groups, at the last look
-        self._seen = (0, 0, 0)  # what there was at the last look
+        # What there was at the last sweep: nothing else changes what is worth it.
+        self._seen: tuple[int, ...] = ()
         super().__init__(disk, folder, topic, recovered, resources)
         self.bound = BESIDES + 2 * self._writer.segment_bytes
 
@@ -75,7 +76,15 @@ class TableLog(TopicLog):
     def clean(self) -> None:
         """See `Log`."""
         kept = self._kept
-        seen = (self.size, kept.next_offset, kept.deleted_below)
+        writer = self._writer
+        seen = (
+            self.size,
+            kept.next_offset,
+            kept.live,
+            kept.deleted_below,
+            writer.rewritable_below(is_full=False),
+            writer.rewritable_below(is_full=True),
+        )
         if seen != self._seen and self._rewriting is None and not self.is_deleted:
             self._seen = seen
             self._wants_look = True
