@@ -62,7 +62,7 @@ def test_the_core_is_read_in_an_afternoon():
 # A fifth more than there was when each was set. Growing beyond it is a decision, to be made here
 # and to be said in the commit; packing lines gains nothing, as tokens are counted.
 MOST_CORE_TOKENS = 40_400  # without what only some topics need
-MOST_TOKENS = {"tables": 7_800, "following": 2_700, "work_queue": 11_000, "shared_names": 5_600}
+MOST_TOKENS = {"tables": 7_800, "following": 2_700, "work_queue": 11_000, "shared_names": 8_600}
 
 
 def test_the_core_is_within_its_budget():

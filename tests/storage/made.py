@@ -101,6 +101,8 @@ def as_told(state: LogState) -> tuple[object, ...]:
         window,
         producers,
         [*state.positions.items()],
+        state.ticket,
+        state.names,
     )
 
 

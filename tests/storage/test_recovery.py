@@ -697,6 +697,12 @@ def test_a_checkpoint_that_no_broker_writes_is_not_needed(change):
     assert (found.damage, found.state.end, found.saved) == ("", 2, -1)
 
 
+def names_with(rows):
+    """The body of a record of shared names, with these rows of one."""
+    numbers = b"[0, 4, 1, 0, 0, 0, 5, 0]"
+    return b'{"ticket": 1, "names": {"n": {"numbers": %b, "rows": %b}}}' % (numbers, rows)
+
+
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
@@ -706,8 +712,17 @@ def test_a_checkpoint_that_no_broker_writes_is_not_needed(change):
         (RecordKind.REFUSED, DEEP),
         (RecordKind.REFUSED, b"{}"),
         (RecordKind.REFUSED, b'[9999, "why", "field"]'),
+        (RecordKind.NAMES, b"[]"),
+        (RecordKind.NAMES, b'{"ticket": -1, "names": {}}'),
+        (RecordKind.NAMES, b'{"ticket": 1, "names": {"n": {}}}'),
+        (RecordKind.NAMES, b'{"ticket": 1, "names": {"n": {"numbers": [1], "rows": {}}}}'),
+        (RecordKind.NAMES, names_with(b'{"01": null}')),
+        (RecordKind.NAMES, names_with(b'{"1": [9, 1, 0, 0, 0, 1, 0, 0, ""]}')),
+        (RecordKind.NAMES, names_with(b'{"1": [0, 1, 0, 0, 0, 1, 0, 0, "k"]}')),
+        (RecordKind.NAMES, names_with(b'{"1": [1, 1, "", 5]}')),
+        (RecordKind.NAMES, names_with(b'{"1": [1]}')),
     ],
-    ids=range(6),
+    ids=range(15),
 )
 def test_a_record_that_says_what_its_kind_cannot_say_is_damaged(kind, body):
     """A start finds it, and a repair gives it up, and nothing else."""

@@ -33,6 +33,15 @@ def folded(records, window_us=WINDOW_US, max_keys=8):
     return state
 
 
+rows = st.sampled_from([[1, 2, 0, 0, 0, 7, 0, 3, "6b"], [2, 5, "", "why"], None])
+changes_of_names = st.none() | st.fixed_dictionaries(
+    {
+        "numbers": st.just([0, 4, 1, 0, 0, 0, 5, 0]),
+        "rows": st.dictionaries(st.sampled_from(["0", "1", "2"]), rows),
+    }
+)
+
+
 @st.composite
 def histories(draw):
     """Records as the broker makes them: one window judges all keys, and a producer counts its
@@ -41,13 +50,20 @@ def histories(draw):
     window, base, now_us, numbers, records = CompactionWindow(WINDOW_US, 8), 0, 0, {}, []
     for _ in range(draw(st.integers(0, 25))):
         now_us += draw(st.sampled_from([0, 1, 400, WINDOW_US, PRODUCER_SILENCE_US]))
-        match draw(st.sampled_from(["batch", "batch", "batch", "refused", "positions"])):
+        match draw(st.sampled_from(["batch", "batch", "batch", "refused", "positions", "names"])):
             case "positions":
                 names = st.dictionaries(
                     st.sampled_from("abc"), st.none() | st.integers(0, 9), min_size=1
                 )
                 body, kind, producer = json.dumps(draw(names)).encode(), RecordKind.POSITIONS, 0
                 records.append(StoredRecord(base, now_us, 0, body, kind))
+                continue
+            case "names":
+                keys = draw(st.sets(st.sampled_from("xy")))
+                changes = {key: draw(changes_of_names) for key in keys}
+                said = {"ticket": draw(st.integers(0, 9)), "names": changes}
+                body = json.dumps(said).encode()
+                records.append(StoredRecord(base, now_us, 0, body, RecordKind.NAMES))
                 continue
             case "refused":
                 producer, body, kind, kept, dropped = (
@@ -107,7 +123,19 @@ def test_every_window_that_the_broker_knows_is_open_since_the_same_time_after_a_
     }
 
 
-def test_a_checkpoint_has_windows_producers_refusals_and_positions():
+OPEN, DEAD = [0, 1, 0, 0, 0, 7, 0, 3, ""], [5, 12, "6b", "why"]
+OF_NAME = {"numbers": [0, 2, 0, 0, 0, 0, 5, 0], "rows": {"0": OPEN, "1": OPEN}}
+NAMES = {"ticket": 9, "names": {"n": OF_NAME, "m": OF_NAME}}
+MORE_NAMES = {
+    "ticket": 8,
+    "names": {
+        "m": None,
+        "n": {"numbers": [0, 3, 1, 0, 0, 0, 5, 0], "rows": {"0": None, "1": DEAD}},
+    },
+}
+
+
+def test_a_checkpoint_has_windows_producers_refusals_positions_and_names():
     dropped = b"\x02"
     state = folded(
         [
@@ -118,6 +146,8 @@ def test_a_checkpoint_has_windows_producers_refusals_and_positions():
             StoredRecord(1, 12, 0, b"", producer=6, sequence=0, dropped=b"\x07"),
             StoredRecord(1, 13, 0, b'{"a": 1, "b": 0}', RecordKind.POSITIONS),
             StoredRecord(1, 14, 0, b'{"b": null}', RecordKind.POSITIONS),
+            StoredRecord(1, 14, 0, json.dumps(NAMES).encode(), RecordKind.NAMES),
+            StoredRecord(1, 14, 0, json.dumps(MORE_NAMES).encode(), RecordKind.NAMES),
         ]
     )
     assert (
@@ -134,6 +164,8 @@ def test_a_checkpoint_has_windows_producers_refusals_and_positions():
                 (6, 1, 12, [(1, 0, 3, 0, b"\x07")]),
             ],
             [("a", 1)],
+            9,
+            {"n": {"numbers": [0, 3, 1, 0, 0, 0, 5, 0], "rows": {"1": DEAD}}},
         )
     )
 

@@ -86,7 +86,7 @@ class Broker:
         self.memory = memory or Quota(self.settings.max_client_bytes)
         self.producers = Producers(self.settings, self.memory)
         self.named_positions = NamedPositions(self.settings, self.memory)
-        self.shared_names = SharedNames(self.settings, self.memory)
+        self.shared_names = SharedNames(self.settings, self.memory, is_saved=logs is not None)
         self.registry.on_delete = self._forget
         self.scheduler = scheduler or Scheduler()
         self.managers: dict[int, SubscriptionManager] = {}

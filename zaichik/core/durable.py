@@ -28,6 +28,7 @@ from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
 from zaichik.core.ringed import Ringed
 from zaichik.core.settings import BrokerSettings, TopicSettings
+from zaichik.core.shared_names.saving import NameSaver, NamesWrite
 from zaichik.core.sharing import prices
 from zaichik_protocol import FOREVER, Batch, ErrorCode, Frame, Overflow, Published, Refused
 
@@ -51,8 +52,8 @@ class Write:
         base: the offset of its first message; without messages, of the next one.
         accepted_us: when it was accepted.
         what: what is stored of a publish; or why a numbered batch was refused for good; or the
-            named positions that have moved, with None for those that are forgotten. None: nothing;
-            it only waits for the writes before it.
+            named positions that have moved, with None for those that are forgotten; or what has
+            changed of shared names. None: nothing; it only waits for the writes before it.
         producer, sequence: of a numbered batch; else 0.
         dropped: the bitmap of what compaction dropped.
         compacted: how many messages that is.
@@ -63,7 +64,7 @@ class Write:
 
     base: int
     accepted_us: int
-    what: Batch | Refused | dict[str, int | None] | None
+    what: Batch | Refused | dict[str, int | None] | NamesWrite | None
     producer: int = 0
     sequence: int = 0
     dropped: bytes = b""
@@ -172,6 +173,7 @@ class Durable(Ringed):
 
     Attributes:
         log, lost: see above.
+        saver: its shared names, as the log has them.
         waiting: what the log is to write, the oldest first. A write in progress stays here until it
             is synced.
     """
@@ -201,6 +203,7 @@ class Durable(Ringed):
         self._swept_size = -1  # of the log at the last sweep: it grows with all that is written
         # Of names: as the log has them, or will have them when all that waits is written.
         self._positions: Mapping[str, int] = positions or {}
+        self.saver = NameSaver(topic)
         self.ring.begin_at(log.end)
         log.owner = self
 
@@ -359,6 +362,8 @@ class Durable(Ringed):
                         topic.store(batch, done.accepted_us)
                 case Refused() as refusal:
                     done.answer.settle(refusal)
+                case NamesWrite() as names:
+                    names.note_synced()
                 case _:
                     done.answer.settle(True)
         # Storing a batch counts what the topic holds, and what still waits. If the last one was not
@@ -381,6 +386,8 @@ class Durable(Ringed):
                 window.take_back(undone.opened)
             if undone.known is not None:
                 self._positions = undone.known
+            if isinstance(undone.what, NamesWrite):
+                self.saver.undo(undone.what)
             undone.answer.settle(refusal)
         self._topic.charge()
         if self.log.damage:
@@ -500,6 +507,7 @@ class Durable(Ringed):
         size = self.log.size
         is_quiet = size == self._swept_size and not self.waiting
         self._swept_size = size
+        self.save_names(now_us)
         known = self._positions
         now: dict[str, int] = {}
         moved: dict[str, int | None] = {}
@@ -520,6 +528,12 @@ class Durable(Ringed):
             self._positions = now
         elif is_quiet:
             self.log.save()
+
+    def save_names(self, now_us: int) -> None:
+        """See `Retained`."""
+        names = self.saver.write()
+        if names is not None:
+            self._write(Write(self._next, now_us, names))
 
     def delete(self) -> Pending | None:
         """See `Retained`. Everything that still waits is refused."""

@@ -54,7 +54,7 @@ def new_subscriber(
         start: where it begins, if there is no position of its name.
 
     Raises:
-        Refused: `INVALID_FIELD`, `TAKEN_OVER`, `TOO_MANY_SUBSCRIPTIONS`, `UNSUPPORTED`.
+        Refused: `INVALID_FIELD`, `TAKEN_OVER`, `TOO_MANY_SUBSCRIPTIONS`.
     """
     key = key_of(side.user.name, request.name)
     if request.shared:
@@ -102,9 +102,6 @@ def _shared_position(
     start: int,
 ) -> SharedPosition:
     """Returns the position of a shared name, which the first subscription makes (SHR-1)."""
-    if topic.settings.durable:
-        problem = "names of durable topics cannot be shared yet"
-        raise Refused(ErrorCode.UNSUPPORTED, problem, "topic")
     named = topic.names.get(key)
     if named is None:
         named = broker.shared_names.new(topic, request, key, start, side.client)

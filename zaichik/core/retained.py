@@ -129,6 +129,9 @@ class Retained(ABC):
         """Returns that reply; if the topic has to be stored first, as one to come."""
         return reply
 
+    def save_names(self, now_us: int) -> None:  # noqa: B027 (in memory there is nothing to save)
+        """Write down shared names as they are now, if they are to survive the broker (SHR-9)."""
+
     # -- reading ---------------------------------------------------------------------------------
 
     @property

@@ -34,6 +34,8 @@ class RecordKind(IntEnum):
     # a repair found these offsets damaged; the body is zeros, so that later records keep their
     # places
     LOST = 2
+    # the body is JSON: the next ticket, and what has changed of shared names; see `saved_names`
+    NAMES = 4
     REFUSED = 3  # a numbered batch was refused for good; the body is JSON: code, message, field
 
 

@@ -6,8 +6,10 @@ That is: topics, windows, the numbers of producers, named positions.
 import logging
 
 from zaichik.core.broker import Broker
+from zaichik.core.durable import Durable
 from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.producers import Answer
+from zaichik.core.shared_names.saved_names import queue_of
 from zaichik.core.topic_controller import TopicController
 from zaichik.storage.state import KnownProducer, LogState, SavedAnswer
 from zaichik.storage.store import Store
@@ -21,6 +23,8 @@ def restore(broker: Broker, store: Store) -> None:
     broker.jumps = tuple(store.jumps)
     broker.clock_ahead_us = store.ahead_us
     producers: list[tuple[str, int, int, KnownProducer]] = []
+    for _, recovered, _ in store.recovered:
+        broker.shared_names.know_ticket(recovered.state.ticket)
     for topic, recovered, log in store.recovered:
         state = recovered.state
         controller = broker.registry.restore(
@@ -55,6 +59,17 @@ def _restore_positions(broker: Broker, topic: TopicController, state: LogState) 
         position = ExclusivePosition(committed, name)
         position.delivered = max(committed, state.end)
         broker.named_positions.keep(topic, position)
+    _restore_shared_names(broker, topic, state)
+
+
+def _restore_shared_names(broker: Broker, topic: TopicController, state: LogState) -> None:
+    """Restore the names that are shared (SHR-9)."""
+    retained = topic.retained
+    for key, name in state.names.items():
+        position = broker.shared_names.restore(topic, key, queue_of(name))
+        broker.named_positions.keep(topic, position)
+        if isinstance(retained, Durable):
+            retained.saver.know(key, name)
 
 
 def _answer(reply: SavedAnswer) -> Answer:

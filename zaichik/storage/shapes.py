@@ -8,6 +8,8 @@ any other: a start reports it, and `zaichik check` repairs it.
 from typing import Any, TypeGuard
 
 from zaichik.base.json_text import NotJson, parsed
+from zaichik.core.shared_names.saved_names import OF_DEAD, OF_NUMBERS, OF_OPEN
+from zaichik.core.work_queue.message import Place
 from zaichik_protocol import Batch, ErrorCode, Setting
 
 U32 = 2**32 - 1
@@ -88,6 +90,68 @@ def are_positions(value: Any, *, forgotten: bool) -> bool:
     return True
 
 
+def are_names(value: Any, *, are_changes: bool) -> bool:
+    """Returns whether these are shared names, or what has changed of some; see `saved_names`.
+
+    In changes, null is a name, or a message, that is there no more.
+    """
+    if not isinstance(value, dict):
+        return False
+    for key, name in value.items():
+        if not is_text(key):
+            return False
+        if name is None and are_changes:
+            continue
+        if not _is_name(name, are_changes=are_changes):
+            return False
+    return True
+
+
+def _is_name(name: Any, *, are_changes: bool) -> bool:
+    if not isinstance(name, dict):
+        return False
+    numbers = name.get("numbers")
+    rows = name.get("rows")
+    if not isinstance(numbers, list) or len(numbers) != OF_NUMBERS:
+        return False
+    if not all(is_number(number) for number in numbers) or not isinstance(rows, dict):
+        return False
+    for offset, row in rows.items():
+        # No other text is this offset.
+        if not offset.isdecimal() or str(int(offset)) != offset:
+            return False
+        if row is None and are_changes:
+            continue
+        if not _is_row(row):
+            return False
+    return True
+
+
+def _is_row(row: Any) -> bool:
+    """Returns whether this is an open message, or a dead one."""
+    if not isinstance(row, list):
+        return False
+    if len(row) == OF_OPEN:
+        *numbers, key = row
+        is_place = is_number(row[0]) and row[0] < len(Place)
+        return is_place and all(is_number(it) for it in numbers) and _is_hexadecimal(key)
+    if len(row) == OF_DEAD:
+        count, died_us, key, reason = row
+        is_dead = is_number(count) and is_number(died_us) and is_text(reason)
+        return is_dead and _is_hexadecimal(key)
+    return False
+
+
+def _is_hexadecimal(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        bytes.fromhex(value)
+    except ValueError:
+        return False
+    return True
+
+
 def is_refusal(value: Any) -> bool:
     """Returns whether this says why a batch was refused: a code, a text, a field."""
     if not isinstance(value, list) or len(value) != OF_REFUSED:
@@ -111,13 +175,7 @@ def _is_answer(value: Any) -> bool:
     if not isinstance(value, list) or len(value) != OF_STORED:
         return is_refusal(value)
     *numbers, dropped = value
-    if not isinstance(dropped, str):
-        return False
-    try:
-        bytes.fromhex(dropped)
-    except ValueError:
-        return False
-    return all(is_number(number) for number in numbers)
+    return _is_hexadecimal(dropped) and all(is_number(number) for number in numbers)
 
 
 def _is_producer(value: Any) -> bool:
@@ -140,6 +198,10 @@ def is_checkpoint(fields: dict[str, Any], keys: bytes) -> bool:
     producers = fields.get("producers")
     if not isinstance(producers, list) or not all(_is_producer(it) for it in producers):
         return False
+    if not is_number(fields.get("ticket", 0)):
+        return False
+    if not are_names(fields.get("names", {}), are_changes=False):
+        return False
     return are_positions(fields.get("positions"), forgotten=False) and _are_windows(fields, keys)
 
 
@@ -155,12 +217,27 @@ def _are_windows(fields: dict[str, Any], keys: bytes) -> bool:
     return all(len(opened) == OF_WINDOW for opened in batch.each_payload())
 
 
-def is_body(body: bytes, *, positions: bool) -> bool:
-    """Returns whether a record's body says what its kind says: positions, or a refusal."""
-    try:
-        value = parsed(body)
-    except NotJson:
+def is_positions_body(body: bytes) -> bool:
+    """Returns whether a record's body says where names stand."""
+    return are_positions(_parsed(body), forgotten=True)
+
+
+def is_refusal_body(body: bytes) -> bool:
+    """Returns whether a record's body says why a batch was refused."""
+    return is_refusal(_parsed(body))
+
+
+def is_names_body(body: bytes) -> bool:
+    """Returns whether a record's body says what has changed of shared names."""
+    value = _parsed(body)
+    if not isinstance(value, dict) or not is_number(value.get("ticket")):
         return False
-    if positions:
-        return are_positions(value, forgotten=True)
-    return is_refusal(value)
+    return are_names(value.get("names"), are_changes=True)
+
+
+def _parsed(body: bytes) -> Any:
+    """Returns what a body says; None if it is no JSON, which no body says."""
+    try:
+        return parsed(body)
+    except NotJson:
+        return None

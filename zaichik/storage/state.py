@@ -17,6 +17,7 @@ from zaichik.base.json_text import NotJson, parsed_object
 from zaichik.core.compaction import CompactionWindow
 from zaichik.core.jumps import Jump, not_passed_us
 from zaichik.core.producers import REMEMBERED_ANSWERS
+from zaichik.core.shared_names.saved_names import SavedName, take_over
 from zaichik.storage.record import RecordKind, StoredRecord
 from zaichik.storage.segment import seal, unseal
 from zaichik.storage.shapes import OF_STORED, is_checkpoint
@@ -58,6 +59,8 @@ class LogState:
         window: the open windows; None without compaction.
         producers: by their ids.
         positions: the committed offsets of named subscriptions.
+        names: the shared names; see `saved_names`.
+        ticket: the greatest that was saved with them.
         jumps: those of the broker's clock. Where a record is the first after one, windows and
             producers are taken to be that much younger.
     """
@@ -71,6 +74,8 @@ class LogState:
             self.window = CompactionWindow(window_us, max_keys)
         self.producers: OrderedDict[int, KnownProducer] = OrderedDict()
         self.positions: dict[str, int] = {}
+        self.names: dict[str, SavedName] = {}
+        self.ticket = 0
         self.jumps: Sequence[Jump] = ()
 
     @property
@@ -95,6 +100,10 @@ class LogState:
                     self.positions.pop(name, None)
                     if committed is not None:
                         self.positions[name] = committed
+            case RecordKind.NAMES:
+                saved = json.loads(record.body)
+                self.ticket = max(self.ticket, saved["ticket"])
+                take_over(self.names, saved["names"])
 
     @property
     def not_passed_us(self) -> int:
@@ -168,6 +177,10 @@ class LogState:
             "positions": self.positions,
             "windows": windows,
         }
+        # Hardly any topic has one.
+        if self.ticket:
+            fields["ticket"] = self.ticket
+            fields["names"] = self.names
         return seal(_MARK, json.dumps(fields).encode() + b"\n" + self._open_windows())
 
     def _open_windows(self) -> bytes:
@@ -187,6 +200,8 @@ class LogState:
         self.accepted_us = fields["accepted_us"]
         self.compacted = fields["compacted"]
         self.positions = fields["positions"]
+        self.ticket = fields.get("ticket", 0)
+        self.names = fields.get("names", {})
         for producer, number, used_us, answers in fields["producers"]:
             known = KnownProducer(number, used_us)
             known.answers.extend(_read(answer) for answer in answers)

@@ -20,6 +20,7 @@ from operator import attrgetter
 from zaichik.core.durable import Durable, Write
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
+from zaichik.core.shared_names.saving import NamesWrite
 from zaichik.storage.disk import Disk, DiskFull, FileChanged
 from zaichik.storage.reading import DamagedLog, first_since, read_chunk
 from zaichik.storage.record import RecordKind, StoredRecord
@@ -337,6 +338,9 @@ def _record(write: Write) -> StoredRecord:
         case Refused() as refusal:
             body = json.dumps([refusal.code, refusal.message, refusal.field]).encode()
             return StoredRecord(base, accepted_us, 0, body, RecordKind.REFUSED, producer, sequence)
+        case NamesWrite() as names:
+            body = json.dumps({"ticket": names.ticket, "names": names.changes}).encode()
+            return StoredRecord(base, accepted_us, 0, body, RecordKind.NAMES)
         case positions:
             body = json.dumps(positions).encode()
             return StoredRecord(base, accepted_us, 0, body, RecordKind.POSITIONS)

@@ -26,7 +26,7 @@ from zaichik.storage.record import (
     skip,
 )
 from zaichik.storage.segment import HEAD_SIZE, Segment
-from zaichik.storage.shapes import is_body
+from zaichik.storage.shapes import is_names_body, is_positions_body, is_refusal_body
 
 READ_SIZE = 256 * 1024  # bytes
 
@@ -96,10 +96,15 @@ def _whole(record: StoredRecord | None) -> StoredRecord | None:
     """Returns a record that says what its kind says; None if it does not."""
     if record is None or record.kind in (RecordKind.MESSAGES, RecordKind.LOST):
         return record
-    is_positions = record.kind == RecordKind.POSITIONS
-    if not is_positions and record.kind != RecordKind.REFUSED:
-        return record
-    if is_body(record.body, positions=is_positions):
+    fits = True
+    match record.kind:
+        case RecordKind.POSITIONS:
+            fits = is_positions_body(record.body)
+        case RecordKind.REFUSED:
+            fits = is_refusal_body(record.body)
+        case RecordKind.NAMES:
+            fits = is_names_body(record.body)
+    if fits:
         return record
     return None
 

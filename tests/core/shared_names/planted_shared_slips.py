@@ -10,8 +10,9 @@ READER = "core/shared_names/test_shared_reader.py"
 POSITION = "core/shared_names/test_shared_position.py"
 OPENING = "core/shared_names/test_opening.py"
 DEAD = "core/shared_names/test_dead_requests.py"
-ROWS = "core/report/test_shared_rows.py"
-DELIVERY = "core/report/test_shared_delivery.py"
+SAVING = "core/shared_names/test_saving.py"
+ROWS = "core/shared_names/test_shared_rows.py"
+DELIVERY = "core/shared_names/test_shared_delivery.py"
 
 SHARED_SLIPS = [
     # -- handing out -------------------------------------------------------------------------------
@@ -242,6 +243,70 @@ SHARED_SLIPS = [
         "done < len(readable)",
         "False",
         DEAD,
+    ),
+    # -- on a disk ---------------------------------------------------------------------------------
+    Slip(
+        "without room, names count as written",
+        "NameSaver.undo",
+        "self._known = write.known",
+        "pass",
+        SAVING,
+    ),
+    Slip(
+        "a name that is forgotten comes back",
+        "NameSaver.write",
+        "changes[key] = None",
+        "pass",
+        SAVING,
+    ),
+    Slip(
+        "each second all of a name is written",
+        "NameSaver.write",
+        "changed_since(name, after)",
+        "after",
+        SAVING,
+    ),
+    Slip(
+        "nobody is told that a ticket was saved",
+        "SharedNames.note_saved",
+        "had_none and tickets.left",
+        "False",
+        SAVING,
+    ),
+    Slip(
+        "names of durable topics wait for no disk",
+        "SharedNames.new",
+        "not topic.settings.durable",
+        "True",
+        SAVING,
+    ),
+    Slip(
+        "names in memory wait for a disk",
+        "SharedNames.new",
+        "not topic.settings.durable",
+        "False",
+        SAVING,
+    ),
+    Slip(
+        "files go by what nobody has written",
+        "SharedPosition.needed",
+        "min(needed, self._saved_needed)",
+        "needed",
+        SAVING,
+    ),
+    Slip(
+        "tickets begin again",
+        "storage.restoring:restore",
+        "broker.shared_names.know_ticket(recovered.state.ticket)",
+        "pass",
+        SAVING,
+    ),
+    Slip(
+        "a row that is gone stays",
+        "take_over",
+        'known["rows"].pop(offset, None)',
+        "pass",
+        SAVING,
     ),
     # -- reports -----------------------------------------------------------------------------------
     Slip(

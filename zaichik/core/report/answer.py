@@ -14,12 +14,12 @@ from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.report.delivery import away, delivery
 from zaichik.core.report.keys import of_key
 from zaichik.core.report.remembered import refusals
-from zaichik.core.report.shared_delivery import shared_delivery
 from zaichik.core.report.stored import message_at
 from zaichik.core.report.subscriptions import Live, only_user, subscriptions
 from zaichik.core.report.verdict import Verdict
 from zaichik.core.rights import User, may_subscribe, topic_of
 from zaichik.core.settings import out_of_range
+from zaichik.core.shared_names.shared_delivery import shared_delivery
 from zaichik.core.shared_names.shared_position import SharedPosition
 from zaichik.core.topic_controller import TopicController
 from zaichik_protocol import ErrorCode, Refused

@@ -28,12 +28,12 @@ from zaichik.core.report.rows import (
     slowest,
     topic_row,
 )
-from zaichik.core.report.shared_rows import shared_row, worker_row
 from zaichik.core.report.subscriptions import only_user
 from zaichik.core.rights import Action, User, topic_of
 from zaichik.core.settings import out_of_range
 from zaichik.core.shared_names.shared_position import SharedPosition
 from zaichik.core.shared_names.shared_reader import SharedReader
+from zaichik.core.shared_names.shared_rows import shared_row, worker_row
 from zaichik.core.subscriber import Subscriber
 from zaichik.core.subscription_manager import SubscriptionManager
 from zaichik.core.topic_controller import TopicController

@@ -12,7 +12,8 @@ from zaichik.core.shared_names.shared_position import SharedPosition
 from zaichik.core.sharing.quota import Quota
 from zaichik.core.topic_controller import TopicController
 from zaichik.core.work_queue.patience import Patience
-from zaichik.core.work_queue.tickets import Tickets
+from zaichik.core.work_queue.saved import SavedQueue, restore_queue
+from zaichik.core.work_queue.tickets import Tickets, UnsavedTickets
 from zaichik.core.work_queue.work_queue import QueueSettings, WorkQueue
 from zaichik_protocol import Subscribe
 
@@ -23,6 +24,7 @@ class SharedNames:
     Args:
         settings: `max_open` and `max_dead` are used.
         memory: the bytes that clients may make the broker hold.
+        is_saved: whether topics may be durable, and tickets are saved with them.
 
     Attributes:
         settings, memory: see above.
@@ -30,13 +32,16 @@ class SharedNames:
         now_us: the latest time that anything was done.
     """
 
-    def __init__(self, settings: BrokerSettings, memory: Quota) -> None:
+    def __init__(self, settings: BrokerSettings, memory: Quota, *, is_saved: bool) -> None:
         self.settings = settings
         self.memory = memory
         # A set that keeps order, so that everything is repeatable.
         self.positions: dict[SharedPosition, None] = {}
         self.now_us = 0
         self._sweeps = 0
+        self._is_saved = is_saved
+        # The greatest that an earlier run has saved; None if none has.
+        self._saved_ticket: int | None = None
         # From the first name on: what begins with a time must not begin before there is one.
         self._tickets: Tickets | None = None
         self._patience: Patience | None = None
@@ -45,7 +50,8 @@ class SharedNames:
     def tickets(self) -> Tickets:
         """The tickets of the broker."""
         if self._tickets is None:
-            self._tickets = Tickets(self.now_us)
+            saved = self._saved_ticket
+            self._tickets = Tickets(self.now_us, saved, is_saved=self._is_saved)
         return self._tickets
 
     @property
@@ -62,6 +68,9 @@ class SharedNames:
 
     def note_time(self, now_us: int) -> None:
         """Note the time of something that is being done."""
+        # Names that a start has restored were made before there was a time.
+        if not self.now_us and self._tickets is not None:
+            self._tickets.catch_up(now_us)
         self.now_us = max(self.now_us, now_us)
 
     def new(
@@ -72,8 +81,40 @@ class SharedNames:
         agreed = QueueSettings(
             request.max_deliveries, request.by_key, limits.max_open, limits.max_dead
         )
-        queue = WorkQueue(start, agreed, self.tickets, self.patience)
+        tickets = self.tickets
+        # A name in memory waits for no disk.
+        if not topic.settings.durable:
+            tickets = UnsavedTickets(tickets)
+        queue = WorkQueue(start, agreed, tickets, self.patience)
         return SharedPosition(self, topic, queue, key, client)
+
+    def know_ticket(self, saved: int) -> None:
+        """Note a ticket that a log has saved."""
+        self._saved_ticket = max(saved, self._saved_ticket or 0)
+
+    def restore(self, topic: TopicController, key: str, saved: SavedQueue) -> SharedPosition:
+        """Returns a name as a log has it. Owners have time to come back (SHR-4a)."""
+        limits = self.settings
+        settings = QueueSettings(max_open=limits.max_open, max_dead=limits.max_dead)
+        queue = restore_queue(
+            saved, settings, self.tickets, self.patience, topic.end, self.machine_us
+        )
+        position = SharedPosition(self, topic, queue, key, "")
+        self.positions[position] = None
+        position.know_needed(queue.ledger.needed)
+        position.changed()
+        return position
+
+    def note_saved(self, ticket: int) -> None:
+        """Note that the next ticket was on a disk with that number: names may go on."""
+        tickets = self.tickets
+        had_none = not tickets.left
+        # What one topic has written earlier may be on its disk later than what another one has.
+        self.know_ticket(ticket)
+        tickets.note_saved(max(ticket, self._saved_ticket or 0))
+        if had_none and tickets.left:
+            for position in self.positions:
+                position.changed()
 
     # -- time ------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from zaichik.base.counted import counted
 from zaichik.core.position import Position
 from zaichik.core.topic_controller import TopicController
+from zaichik.core.work_queue.tickets import BLOCK
 from zaichik.core.work_queue.work_queue import WorkQueue
 from zaichik.core.work_queue.worker import Worker
 from zaichik_protocol import EndCode, ErrorCode, Outcome, Refused
@@ -36,6 +37,7 @@ class SharedPosition(Position):
     Attributes:
         topic, queue: see above.
         readers: the subscriptions that have it, by their workers.
+        version: grows with each change.
     """
 
     def __init__(
@@ -45,7 +47,10 @@ class SharedPosition(Position):
         self.topic = topic
         self.queue = queue
         self.readers: dict[Worker, SharedReader] = {}
+        self.version = 0
         self._names = names
+        # What it needed when it was written to a disk; None if it never was, or need not be.
+        self._saved_needed: int | None = None
         # Bytes that the client is charged for what is open and dead (SHR-10).
         self._charged = 0
 
@@ -53,8 +58,11 @@ class SharedPosition(Position):
 
     @property
     def needed(self) -> int:
-        """See `Position`. The dead are needed as well (SHR-9)."""
-        return self.queue.ledger.needed
+        """See `Position`. The dead are needed as well, and what a start would know (SHR-9)."""
+        needed = self.queue.ledger.needed
+        if self._saved_needed is not None:
+            return min(needed, self._saved_needed)
+        return needed
 
     @property
     def description(self) -> str:
@@ -84,6 +92,27 @@ class SharedPosition(Position):
         self._charged = 0
         self._names.positions.pop(self, None)
 
+    # -- on a disk -------------------------------------------------------------------------------
+
+    @property
+    def next_ticket(self) -> int:
+        """The ticket that is given next."""
+        return self._names.tickets.next
+
+    @property
+    def needs_save(self) -> bool:
+        """Whether tickets will soon be used up, or are (SHR-3)."""
+        return self._names.tickets.left < BLOCK // 2
+
+    def note_saved(self, needed: int, ticket: int) -> None:
+        """Note that it was written, with what it needed then, and the next ticket."""
+        self.know_needed(needed)
+        self._names.note_saved(ticket)
+
+    def know_needed(self, needed: int) -> None:
+        """Note what a start would find that it needs."""
+        self._saved_needed = needed
+
     # -- workers ---------------------------------------------------------------------------------
 
     def join(self, reader: "SharedReader", tickets: Collection[int]) -> None:
@@ -100,6 +129,9 @@ class SharedPosition(Position):
         self.left_us = None
         self.is_waived = False
         self.changed()
+        # Not only with the next sweep: nothing is handed out before.
+        if self.queue.is_stopped:
+            self.topic.retained.save_names(self._names.now_us)
 
     def leave(self, worker: Worker) -> None:
         """Release what a worker has, if it has not left yet."""
@@ -168,6 +200,7 @@ class SharedPosition(Position):
 
     def changed(self) -> None:
         """Have queue, topic and client know what has changed."""
+        self.version += 1
         retained = self.topic.retained
         self.queue.published(retained.end)
         # Only while a worker waits: a publish costs the topic nothing otherwise.

@@ -39,7 +39,8 @@ class Tickets:
     @property
     def left(self) -> int:
         """How many may be given before the next save."""
-        return self._limit - self.next
+        # Names that no disk has take of them as well.
+        return max(self._limit - self.next, 0)
 
     def take(self, count: int) -> int:
         """Returns the first of so many tickets, of which there must be as many left."""
@@ -50,3 +51,28 @@ class Tickets:
     def note_saved(self, saved: int) -> None:
         """Note that `next` was on the disk with that value."""
         self._limit = saved + BLOCK
+
+    def catch_up(self, now_us: int) -> None:
+        """Begin no earlier than that reading of the clock. None was given yet."""
+        self.next = max(self.next, now_us)
+
+
+class UnsavedTickets(Tickets):
+    """The same tickets, for names that no disk has: there, none has to be saved before.
+
+    Args:
+        tickets: those of the broker.
+    """
+
+    def __init__(self, tickets: Tickets) -> None:
+        super().__init__(tickets.next)
+        self._tickets = tickets
+
+    @property
+    def left(self) -> int:
+        """See `Tickets`."""
+        return FOREVER
+
+    def take(self, count: int) -> int:
+        """See `Tickets`."""
+        return self._tickets.take(count)

@@ -5,7 +5,7 @@ from sharing_clients import Sharing, work
 from zaichik.apps.audit import audit
 from zaichik.core.position import directory_name
 from zaichik.core.report.rows import slowest
-from zaichik.core.report.shared_rows import IN_WORDS
+from zaichik.core.shared_names.shared_rows import IN_WORDS
 from zaichik.core.work_queue.holdup import Holdup
 from zaichik_protocol import Outcome, Unsubscribe
 

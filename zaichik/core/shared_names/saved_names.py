@@ -1,0 +1,121 @@
+"""What a log keeps of the shared names of its topic: changes, one after another (SHR-9).
+
+    {"thumbs": {"numbers": [...], "rows": {"5": [...], "6": null}}, "mails": null}
+
+Numbers are of the whole name, rows of the messages that are open or dead, by offset; null is what
+is not there any more. All that a name is follows from its changes, so the same function takes over
+those of a second, and those since the beginning, which a checkpoint has. It is plain data, as JSON
+can hold it.
+"""
+
+from typing import Any
+
+from zaichik.core.work_queue.message import Place
+from zaichik.core.work_queue.saved import SavedDead, SavedOpen, SavedQueue, save_queue
+from zaichik.core.work_queue.work_queue import WorkQueue
+
+# Of an open message: place, count, whether it is suspect, how often it was given back, when it is
+# due, ticket, owner, bytes, key in hexadecimal digits. Of a dead one: count, time, key, reason.
+Row = list[Any]
+OF_OPEN = 9
+OF_DEAD = 4
+# start, next, done, skipped, passed, forgotten, max_deliveries, by_key
+OF_NUMBERS = 8
+# Numbers, and rows by offset.
+SavedName = dict[str, Any]
+
+
+def saved_name(queue: WorkQueue) -> SavedName:
+    """Returns a name as it is now."""
+    saved = save_queue(queue)
+    numbers = [
+        saved.start,
+        saved.next,
+        saved.done,
+        saved.skipped,
+        saved.passed,
+        saved.forgotten,
+        saved.max_deliveries,
+        saved.by_key,
+    ]
+    rows: dict[str, Row] = {}
+    keys = saved.keys or [b""] * len(saved.opened)
+    for (offset, place, *more), key in zip(saved.opened, keys, strict=True):
+        count, is_suspect, given_back, due_us, ticket, owner, size = more
+        # A time-out is not believed after a start, and would be another one each time.
+        if place != Place.DELAYED:
+            due_us = 0
+        row = [place, count, is_suspect, given_back, due_us, ticket, owner, size, key.hex()]
+        rows[str(offset)] = row
+    dead = zip(saved.dead, saved.dead_keys, saved.reasons, strict=True)
+    for (offset, count, died_us), key, reason in dead:
+        rows[str(offset)] = [count, died_us, key.hex(), reason]
+    return {"numbers": numbers, "rows": rows}
+
+
+def changed_since(before: SavedName | None, after: SavedName) -> SavedName | None:
+    """Returns what has changed of a name; None if nothing has."""
+    if before is None:
+        return after
+    had = before["rows"]
+    has = after["rows"]
+    changed = {offset: row for offset, row in has.items() if had.get(offset) != row}
+    gone = dict.fromkeys(had.keys() - has.keys())
+    rows: dict[str, Row | None] = {**changed, **gone}
+    if not rows and before["numbers"] == after["numbers"]:
+        return None
+    return {"numbers": after["numbers"], "rows": rows}
+
+
+def take_over(names: dict[str, SavedName], changes: dict[str, SavedName | None]) -> None:
+    """Change what is known of names."""
+    for key, change in changes.items():
+        if change is None:
+            names.pop(key, None)
+            continue
+        known = names.setdefault(key, {"numbers": [], "rows": {}})
+        known["numbers"] = change["numbers"]
+        for offset, row in change["rows"].items():
+            if row is None:
+                known["rows"].pop(offset, None)
+            else:
+                known["rows"][offset] = row
+
+
+def queue_of(name: SavedName) -> SavedQueue:
+    """Returns a name as a start restores it."""
+    opened: list[SavedOpen] = []
+    keys: list[bytes] = []
+    dead: list[SavedDead] = []
+    dead_keys: list[bytes] = []
+    reasons: list[str] = []
+    for text in sorted(name["rows"], key=int):
+        offset = int(text)
+        row = name["rows"][text]
+        if len(row) == OF_OPEN:
+            place, count, is_suspect, given_back, due_us, ticket, owner, size, key = row
+            opened.append(
+                (offset, place, count, is_suspect, given_back, due_us, ticket, owner, size)
+            )
+            keys.append(bytes.fromhex(key))
+        else:
+            count, died_us, key, reason = row
+            dead.append((offset, count, died_us))
+            dead_keys.append(bytes.fromhex(key))
+            reasons.append(reason)
+    start, next_offset, done, skipped, passed, forgotten, max_deliveries, by_key = name["numbers"]
+    return SavedQueue(
+        start,
+        next_offset,
+        done,
+        skipped,
+        passed,
+        forgotten,
+        max_deliveries,
+        by_key,
+        opened,
+        keys,
+        dead,
+        dead_keys,
+        reasons,
+    )
