@@ -31,6 +31,7 @@ WAITING = (
     "tests/client/test_subscription.py",
     "tests/client/test_transport.py",
     "tests/client/work/test_at_a_broker.py",
+    "tests/client/work/test_histories.py",
     "tests/client/work/test_inbox.py",
     "tests/client/work/test_message.py",
     "tests/client/work/test_returning.py",

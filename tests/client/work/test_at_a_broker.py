@@ -1,12 +1,15 @@
 """Workers at a real broker, from the first message to the dead: SHR-1 to SHR-11."""
 
+from contextlib import AsyncExitStack
+
 import anyio
 import pytest
-from brokers import GUARD, real_broker, real_client
+from brokers import GUARD, START_US, real_broker, real_client
 from proxy import cutting_proxy
 from workers import NAME, take
 
 import zaichik
+from zaichik.learn.server import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -186,3 +189,29 @@ async def test_a_topic_that_is_deleted_ends_its_workers():
             with pytest.raises(zaichik.SubscriptionLost):
                 await anext(work)
             assert not await message.done()
+
+
+async def test_a_restart_of_a_durable_broker_takes_no_work_away(tmp_path):
+    """SHR-4a, SHR-9: a deploy of the broker does not do jobs twice."""
+    port = free_port()
+    clock = zaichik.ManualClock(START_US)
+
+    def running():
+        return zaichik.running_broker(port=port, clock=clock, data=tmp_path)
+
+    with anyio.fail_after(GUARD):
+        async with AsyncExitStack() as blocks:
+            async with running():
+                client = await blocks.enter_async_context(
+                    zaichik.connect(port=port, reconnect=GUARD)
+                )
+                await client.create_topic("images", durable=True)
+                await client.publish_batch("images", [(None, b"a"), (None, b"b")])
+                work = await blocks.enter_async_context(join(client))
+                (message,) = await take(work, 1)
+            async with running():
+                assert await message.done()
+                (other,) = await take(work, 1)
+                assert (other.offset, other.delivery) == (1, 1)
+                assert await other.done()
+                await blocks.aclose()

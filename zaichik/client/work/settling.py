@@ -95,7 +95,10 @@ class Settlement:
     def answer(self, outcome: Frame | Lost) -> None:
         """Take the answer, and wake those that wait for it."""
         self._outcome = outcome
-        if isinstance(outcome, Settled) and not self.may_be_repeated:
+        # The first attempt to settle it may have counted. An extension leaves the ticket open, so
+        # there late means what it says.
+        is_ambiguous = self.may_be_repeated and not self.is_extension
+        if isinstance(outcome, Settled) and not is_ambiguous:
             self.late = frozenset(outcome.late)
         self._answered.set()
 
