@@ -34,9 +34,7 @@ STEP_US = 500  # a request and two others beside it are some of them
 BY_HAND = [
     name for name, check in CHECKS.items() if check.function.__module__.endswith(".s16_clock")
 ]
-KILLING = [
-    name for name, check in CHECKS.items() if check.function.__module__.endswith("_killed")
-]
+KILLING = [name for name, check in CHECKS.items() if check.function.__module__.endswith("_killed")]
 
 
 def module(source, name="a_broker"):
