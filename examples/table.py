@@ -7,6 +7,8 @@ Three prices are published; one of them changes, and one is deleted. A reader th
 message of each key, and nothing of what was before: three messages instead of five. The deletion is a message,
 too, a tombstone. The broker keeps it for a day. A reader that was away for longer is told that it has missed
 deletions, and starts over.
+
+With durable=True the table outlives the broker, if that was started with a folder (zaichik serve --data DIR).
 """
 
 import anyio

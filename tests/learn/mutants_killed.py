@@ -135,7 +135,7 @@ MUTANTS = [
         "S16.38",
         "should have come|was not due",
         "_note_newest",
-        "index.update(newest, 0)",
-        "index.update({key: at for key, at in newest.items() if index.get(key) < 0}, 0)",
+        "newest.update(zip(rows.batch.keys(), rows.offsets, strict=True))",
+        "newest.update({k: newest.get(k, at) for k, at in zip(rows.batch.keys(), rows.offsets)})",
     ),
 ]

@@ -185,6 +185,29 @@ def test_the_reserve_is_for_what_replaces_a_file_and_cutting_off_needs_none(
     assert disk.read("old", 0, 100) == b"check"
 
 
+def test_the_reserve_is_for_a_hidden_file_too(disk, monkeypatch, patchable):
+    """DUR-10: it takes the place of files that are larger."""
+    disk.reserve = 100
+    Calls(monkeypatch, "fstatvfs", free(50), free(50))
+    disk.write(".new", 0, [b"abcd"])
+    disk.write(".new", 4, [b"efgh"])
+    assert disk.read(".new", 0, 100) == b"abcdefgh"
+
+
+def test_a_hidden_file_does_not_hide_that_the_log_was_changed(disk, tmp_path):
+    """DUR-7, DUR-10: a table's log is written, and another file beside it, in turns."""
+    disk.write("log", 0, [b"abcd"])
+    disk.write(".new", 0, [b"efgh"])
+    (tmp_path / "log").write_bytes(b"abcd, and more")
+    with pytest.raises(FileChanged, match="log"):
+        disk.write("log", 4, [b"ijkl"])
+    disk.rename(".new", "old")
+    disk.write(".new", 0, [b"another"])
+    disk.write(".new", 7, [b" one"])
+    disk.remove([".new"])
+    disk.write(".new", 0, [b"the third"])
+
+
 def test_an_error_of_a_write_is_not_a_full_disk(disk, monkeypatch, patchable):
     Calls(monkeypatch, "pwrite", only(3), errno.EIO)
     with pytest.raises(StorageFailed, match="old cannot be written"):

@@ -69,7 +69,8 @@ class Disk(Protocol):
     def write(self, path: str, at: int, pieces: Sequence[bytes]) -> None:
         """Write these bytes at `at`, the end of the file, and sync them.
 
-        At 0 the file is made, and must be new.
+        At 0 the file is made, and must be new. A hidden file (its name begins with a dot) will take
+        the place of another one, so that it may use bytes that otherwise stay free.
 
         Raises:
             FileChanged: the file does not end at `at`, or is not the one that was written before.
@@ -118,7 +119,8 @@ class PosixDisk:
         self.root = root
         self.reserve = reserve
         self._has_stable_inodes = has_stable_inodes
-        # The file that was written last in each folder, and its inode: a log has one such file.
+        # By its writer, the file that was written last, and its inode: a log has one such file, and
+        # perhaps a hidden one.
         self._written: dict[str, tuple[str, int]] = {}
 
     def files(self, folder: str) -> dict[str, int]:
@@ -144,9 +146,11 @@ class PosixDisk:
 
     def write(self, path: str, at: int, pieces: Sequence[bytes]) -> None:
         """See `Disk`."""
-        folder, _, _ = path.rpartition("/")
+        reserve = self.reserve
+        if _is_hidden(path):
+            reserve = 0
         try:
-            self._written[folder] = path, self._put(path, at, pieces, self.reserve)
+            self._written[_writer_of(path)] = path, self._put(path, at, pieces, reserve)
         except StorageFailed as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in CHANGED:
                 raise FileChanged(str(error)) from error
@@ -181,8 +185,7 @@ class PosixDisk:
 
     def _check_unchanged(self, path: str, at: int, status: os.stat_result) -> None:
         """Refuse to write where nobody could read it: in a file that was removed, or has a hole."""
-        folder, _, _ = path.rpartition("/")
-        written, inode = self._written.get(folder, ("", 0))
+        written, inode = self._written.get(_writer_of(path), ("", 0))
         problem = ""
         if not status.st_nlink:
             problem = "it was removed"
@@ -244,9 +247,9 @@ class PosixDisk:
 
     def _forget(self, path: str) -> None:
         """Note that a path is another file now."""
-        folder, _, _ = path.rpartition("/")
-        if self._written.get(folder, ("", 0))[0] == path:
-            del self._written[folder]
+        writer = _writer_of(path)
+        if self._written.get(writer, ("", 0))[0] == path:
+            del self._written[writer]
 
     def rename(self, old: str, new: str) -> None:
         """See `Disk`."""
@@ -257,6 +260,7 @@ class PosixDisk:
     def remove(self, paths: Sequence[str]) -> None:
         """See `Disk`."""
         for path in paths:
+            self._written.pop(path, None)
             target = self.root / path
             if target.is_dir() and not target.is_symlink():
                 target.rmdir()
@@ -281,6 +285,19 @@ class PosixDisk:
 
     def _sync_folder(self, path: str) -> None:
         sync_folder((self.root / path).parent)
+
+
+def _is_hidden(path: str) -> bool:
+    _, _, name = path.rpartition("/")
+    return name.startswith(".")
+
+
+def _writer_of(path: str) -> str:
+    """Returns what distinguishes those who write: a log, and what is made beside it."""
+    if _is_hidden(path):
+        return path
+    folder, _, _ = path.rpartition("/")
+    return folder
 
 
 def reserved(free: int, reserve: int) -> str:

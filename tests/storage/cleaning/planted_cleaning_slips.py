@@ -85,8 +85,8 @@ CLEANING_SLIPS = [
     TableSlip(
         "a start takes the first message of a key",
         "_note_newest",
-        "index.update(newest, 0)",
-        "index.update({key: at for key, at in newest.items() if index.get(key) < 0}, 0)",
+        "newest.update(zip(rows.batch.keys(), rows.offsets, strict=True))",
+        "newest.update({k: newest.get(k, at) for k, at in zip(rows.batch.keys(), rows.offsets)})",
     ),
     TableSlip(
         "damage before the checkpoint is skipped",

@@ -34,11 +34,16 @@ class KeyIndex:
         """Returns the offset of a key; -1 if it is not there."""
         return self._shards[hash(key) & self._mask].get(key, -1)
 
-    def offsets_of(self, keys: Iterable[bytes]) -> list[int]:
-        """Returns the offset of each of these keys; -1 for one that is not there."""
-        shards = self._shards
-        mask = self._mask
-        return [shards[hash(key) & mask].get(key, -1) for key in keys]
+    @classmethod
+    def of(cls, offsets: dict[bytes, int]) -> "KeyIndex":
+        """Returns an index of these keys. It may keep the dictionary."""
+        index = cls()
+        index.key_bytes = sum(map(len, offsets))
+        index._count = len(offsets)
+        index._shards = [offsets]
+        if len(offsets) > MANY_KEYS:
+            index._divide()
+        return index
 
     def find(self, keys: Iterable[bytes], least: int) -> list[int]:
         """Returns the offsets of those keys that have one of at least that, in their order."""

@@ -38,15 +38,16 @@ def load(disk: Disk, recovered: Recovered) -> None:
         kept.head = segments[0].base
     else:
         kept.head = state.end
-    index = KeyIndex()
+    newest: dict[bytes, int] = {}
     end = kept.head
     for record in _whole(disk, recovered):
         end = record.base + record.count
         rows = rows_of(record)
         if rows is not None:
-            _note_newest(index, rows)
+            _note_newest(newest, rows)
+    newest.pop(b"", None)
     state.end = end
-    kept.restore(index, _live(disk, recovered, index), end)
+    kept.restore(KeyIndex.of(newest), _live(disk, recovered, newest), end)
     kept.deleted_below = max(
         state.deleted_below,
         max((segment.deleted_below for segment in segments), default=0),
@@ -82,27 +83,25 @@ def _note_damage(recovered: Recovered, where: str, end: int) -> None:
         recovered.damage = f"{where}, from offset {end} on"
 
 
-def _note_newest(index: KeyIndex, rows: Rows) -> None:
-    newest = dict(zip(rows.batch.keys(), rows.offsets, strict=True))
-    newest.pop(b"", None)
-    index.update(newest, 0)
+def _note_newest(newest: dict[bytes, int], rows: Rows) -> None:
+    newest.update(zip(rows.batch.keys(), rows.offsets, strict=True))
 
 
-def _live(disk: Disk, recovered: Recovered, index: KeyIndex) -> Iterator[Rows]:
+def _live(disk: Disk, recovered: Recovered, newest: dict[bytes, int]) -> Iterator[Rows]:
     """Returns the messages that nothing has superseded."""
     for record in _whole(disk, recovered):
         rows = rows_of(record)
         if rows is not None:
-            live = _live_of(rows, index)
+            live = _live_of(rows, newest)
             if live is not None:
                 yield live
 
 
-def _live_of(rows: Rows, index: KeyIndex) -> Rows | None:
+def _live_of(rows: Rows, newest: dict[bytes, int]) -> Rows | None:
     """Returns those of the messages that are the newest of their keys, or have none."""
     offsets = rows.offsets
     keys = rows.batch.keys()
-    alive = [*map(eq, index.offsets_of(keys), offsets)]
+    alive = [*map(eq, map(newest.get, keys), offsets)]
     # Nothing supersedes a message without a key.
     if b"" in keys:
         alive = [it or not key for it, key in zip(alive, keys, strict=True)]
