@@ -206,6 +206,8 @@ class SharedPosition(Position):
         # Only while a worker waits: a publish costs the topic nothing otherwise.
         if self.queue.is_waited_for:
             retained.wait(self, self.changed)
+        else:
+            retained.stop_waiting(self)
         cost = self.queue.cost
         if cost != self._charged:
             self._names.memory.take(self.client, cost - self._charged)
