@@ -91,9 +91,14 @@ def test_every_bug_planted_into_what_outlives_a_restart_is_caught_and_named(name
 def test_the_document_says_how_many():
     page = Path(__file__).parents[2] / "docs" / "run" / "reliability.md"
     told = (
-        r"(\d+) bugs are planted in the broker, (\d+) in the client and (\d+) in the code for "
-        r"durable\s+topics"
+        r"(\d+) bugs are planted in the broker, (\d+) in the client, (\d+) in the code for "
+        r"durable\s+topics and (\d+) in that for shared names"
     )
     found = re.search(told, page.read_text(encoding="utf-8"))
-    tables = planted_bugs.BUGS, planted_client_bugs.BUGS, planted_disk_bugs.BUGS
+    tables = (
+        planted_bugs.BUGS,
+        planted_client_bugs.BUGS,
+        planted_disk_bugs.BUGS,
+        planted_share_bugs.BUGS,
+    )
     assert [int(number) for number in found.groups()] == [*map(len, tables)]
