@@ -46,6 +46,7 @@ class SharedPosition(Position):
         super().__init__(key, client)
         self.topic = topic
         self.queue = queue
+        queue.on_recall = self.changed
         self.readers: dict[Worker, SharedReader] = {}
         self.version = 0
         self._names = names
