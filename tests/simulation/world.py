@@ -20,6 +20,7 @@ from .worker import Worker
 # What our client warns of is what becomes of it here: a connection was lost, messages were gone. It
 # is no bug. Nor is what a store makes of a power cut: only an error says that something is damaged.
 WARNS_OF_THE_WORLD = {
+    "zaichik.client.sequencer",  # the disk may be full, and memory used up
     "zaichik.client.transport",
     "zaichik.client.subscription",
     "zaichik.client.epochs",  # `our_client` asks for which topics
@@ -72,6 +73,7 @@ class World:
         is_published: all publishers are done.
         is_stopping: the broker was told to stop, and does not come back.
         sessions: the books of names, by topic and name.
+        shared: those of shared ones.
         books: of all connections, by their number.
     """
 
@@ -87,6 +89,7 @@ class World:
         self.is_published = self.is_stopping = False
         self.books = {}
         self.sessions = {}
+        self.shared = {}
         self.run = trio.CancelScope()
         self.is_encrypted, self.record = False, None
         self._weathers = self.random("weather").sample(WEATHERS, 2)

@@ -7,6 +7,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from background import in_the_background, interrupt_when
 from brokers import SHARED_GRANTED, fake_broker
+from embedded import embedded_broker
 
 import zaichik
 from zaichik.client import blocking
@@ -155,6 +156,36 @@ def test_threads_share_its_messages(broker):
             assert wait() is None
     assert sorted(answers) == list(range(count))
     assert {outcome for outcome, _ in broker.settled} == {Outcome.DONE}
+
+
+def test_threads_empty_a_queue_and_the_dead_are_listed():
+    """At a real broker."""
+    count = 100
+    done = []
+
+    def loop(work):
+        for message in work:
+            if message.offset == 7:
+                message.reject("it is seven")
+            else:
+                with message:
+                    done.append(message.offset)
+            if len(done) == count - 1:
+                work.drain()
+
+    with embedded_broker() as broker, blocking.connect(port=broker.port) as client:
+        broker.create("t")
+        broker.publish("t", [(None, b"%d" % number) for number in range(count)])
+        with client.subscribe("t", name="n", shared=True, credit=4) as work:
+            for wait in [in_the_background(lambda: loop(work)) for _ in range(4)]:
+                assert wait() is None
+        assert sorted(done) == [number for number in range(count) if number != 7]
+        (dead,) = client.dead("t", "n")
+        assert (dead.offset, dead.reason) == (7, "it is seven")
+        assert client.revive("t", "n") == 1
+        with client.subscribe("t", name="n", shared=True) as work:
+            assert next(work).done()
+        client.forget_name("t", "n")
 
 
 # -- interrupted ---------------------------------------------------------------------------------

@@ -39,8 +39,9 @@ class WorkMessage:
     The methods that settle return whether that counted, once the broker has answered. False: it was
     late, and changed nothing (SHR-3). The message has timed out, say, or the subscription has
     ended, and another worker may have it by now; or it was settled before. If such a call is
-    cancelled, the message is settled all the same. If the connection is lost for good, they raise
-    `ConnectionLost`: whether it counted is not known.
+    cancelled, the message is settled all the same. If the connection was lost meanwhile, the call
+    is made again, and True also if nobody can tell whether the first one counted. If it is lost for
+    good, they raise `ConnectionLost`: whether it counted is not known.
 
     Attributes:
         topic: the topic's name.

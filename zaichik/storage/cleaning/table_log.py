@@ -189,14 +189,14 @@ class TableLog(TopicLog):
             is_done = rewriting.step(live, known)
             if is_done and writer.put_in_place(rewriting):
                 new = rewriting.new
-                logger.debug("%s has %d bytes now", new.path, new.size)
+                logger.debug("%s was rewritten: %d bytes are left of it", new.path, new.size)
         except CannotRewrite as damage:
-            logger.warning("%s; `zaichik check` tells more", damage)
+            logger.warning("a table cannot be rewritten: %s; see `zaichik check`", damage)
             for segment in rewriting.run:
                 segment.is_rewritable = False
             return self._give_up(rewriting)
         except DiskFull as error:
-            logger.info("%s: %s", rewriting.new.path, error)
+            logger.info("%s cannot be rewritten now: %s", rewriting.new.path, error)
             return self._give_up(rewriting)
         return partial(self._has_stepped, is_done=is_done)
 
