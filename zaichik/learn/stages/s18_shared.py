@@ -167,6 +167,7 @@ class Worker:
         if again:
             flags |= REDELIVERED
         self.client.must_be(frame, "Messages", flags=flags)
+        # Only now is it sure that the frame has that field.
         self.client.must_be(frame, "Messages", number=number)
         return self.work.deliveries(frame)
 
