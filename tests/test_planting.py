@@ -19,7 +19,7 @@ from planted_shared_slips import SHARED_SLIPS
 from planted_slips import SLIPS
 from planted_table_slips import TABLE_SLIPS
 from planting import CannotPlant, find, planted, planted_in
-from simulation import planted_bugs, planted_client_bugs, planted_disk_bugs
+from simulation import planted_bugs, planted_client_bugs, planted_disk_bugs, planted_share_bugs
 
 pytestmark = pytest.mark.unmeasured
 
@@ -362,7 +362,12 @@ def test_what_replaces_a_method_can_be_called_as_the_method(function, problem):
 @pytest.mark.usefixtures("patchable")
 def test_every_bug_that_replaces_a_method_finds_it_and_can_be_called_as_it():
     """Only `make soak` and `make test-long` run with all of them."""
-    tables = planted_bugs.BUGS, planted_client_bugs.BUGS, planted_disk_bugs.BUGS
+    tables = (
+        planted_bugs.BUGS,
+        planted_client_bugs.BUGS,
+        planted_disk_bugs.BUGS,
+        planted_share_bugs.BUGS,
+    )
     plants = [*BUGS.items(), *WRONG.items()]
     plants += [(name, plant) for table in tables for name, (plant, _) in table.items()]
     offenders = []

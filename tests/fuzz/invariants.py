@@ -76,7 +76,7 @@ def _check_memory(broker, topics):
         + prices.SUBSCRIPTION * len(broker.readers)
         + prices.NAME * len(broker.named_positions)
         + sum(producer.memory for producer in broker.producers._known.values())
-        + sum(position.queue.cost for position in broker.shared_names.positions)
+        + sum(position._charged for position in broker.shared_names.positions)
     )
     assert memory.used >= known, "and what connections hold, and have not sent"
 

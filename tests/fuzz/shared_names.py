@@ -29,10 +29,12 @@ def _check_name(position, settings):
     keys = [message.key for message in ledger.open_messages()]
     keys += [message.key for message in ledger.dead.page(0, 1000)]
     assert ledger.key_bytes == sum(map(len, keys))
+    # With a turn of any of its workers, the name looks at everything anew.
+    if any(one.is_ready for one in position.readers.values()):
+        return
     assert position._charged == queue.cost, "SHR-10"
     is_free = not ledger.suspects
-    # With a turn of any of its workers, the name looks at its topic anew.
-    if queue.is_waited_for and not any(one.is_ready for one in position.readers.values()):
+    if queue.is_waited_for:
         assert queue.end == topic.end
         assert position in _waiters(topic), "a message that comes finds who waits for it"
         idle, called = queue._line.idle, queue._line.called

@@ -26,6 +26,8 @@ from zaichik_protocol import (
     ProtocolError,
     Publish,
     Published,
+    Settle,
+    Settled,
     Subscribe,
     Subscribed,
     SubscriptionEnded,
@@ -35,6 +37,7 @@ from zaichik_protocol import (
     Welcome,
 )
 
+from .share_ledger import ShareLedger
 from .subscription_ledger import SubscriptionLedger
 from .trace import Anomaly
 
@@ -101,10 +104,12 @@ class ConnectionLedger:
                 world.topics[request.topic].sent(batch, world.now_us())
             case Subscribe():
                 acked_end = world.topics[request.topic].acked_end
-                if request.name:
+                if request.name and not request.shared:
                     claim = world.session(request).claims = world.session(request).claims + 1
             case Commit():
                 self._commits(request)
+            case Settle():
+                self.subscriptions[request.subscription].asks(request, world.now_us())
             case Unsubscribe(forget=True) if session := self.subscriptions[
                 request.subscription
             ].session:
@@ -313,6 +318,8 @@ class ConnectionLedger:
                 self._subscribed(asked, reply, now_us)
             case Committed():
                 self.subscriptions[request.subscription].settled(reply.committed, now_us)
+            case Settled():
+                self.subscriptions[request.subscription].settled(request, reply)
             case Unsubscribed() if isinstance(request, Unsubscribe):
                 self.subscriptions[request.subscription].is_over = "Unsubscribed"
             case TopicCreated():
@@ -324,6 +331,10 @@ class ConnectionLedger:
     def _subscribed(self, asked, reply, now_us):
         request, world = asked.request, self.world
         topic = world.topics[request.topic]
+        if request.shared:
+            book = world.shared[request.topic, request.name]
+            self.subscriptions[request.id] = ShareLedger(book, request)
+            return
         session = world.session(request) if request.name else None
         if bool(reply.named) != bool(session):
             raise Anomaly(

@@ -11,6 +11,8 @@ from collections import Counter
 from zaichik.apps.audit import audit
 from zaichik.core.rights import ANYBODY
 from zaichik.core.settings import KIB
+from zaichik.core.shared_names.shared_reader import SharedReader
+from zaichik.core.shared_names.shared_rows import shared_row
 from zaichik.core.tables.keep_last import ROW
 from zaichik.core.tables.table import TOMBSTONES_PART, Table
 from zaichik_protocol import FOREVER, Describe, Kind
@@ -130,6 +132,9 @@ class Inspector:
             self._look_at_subscription(book, subscription, book.subscriptions.get(number))
 
     def _look_at_subscription(self, book, subscription, ledger):
+        if isinstance(subscription, SharedReader):
+            _look_at_worker(book, subscription, ledger)
+            return
         topic = subscription.topic
         delivered, skipped, ahead = subscription.delivered, subscription.skipped, subscription.ahead
         names = (
@@ -171,6 +176,19 @@ class Inspector:
             raise Anomaly("P2", f"{book.name} reads {topic.name}, which does not know it")
 
 
+def _look_at_worker(book, worker, ledger):
+    """A worker that is there, and its name, of which `audit` knows the sum."""
+    topic = worker.topic
+    if ledger and (ledger.delivered, ledger.skipped) != (worker.delivered, worker.skipped):
+        told = f"it was told {ledger.delivered} messages, {ledger.skipped} lagged"
+        raise Anomaly(
+            "P2", f"{book.name}, {topic.name}: {told}; not {worker.delivered}, {worker.skipped}"
+        )
+    _adds_up([], [shared_row(worker.position, 0)])
+    if not worker.ended and worker not in topic.readers:
+        raise Anomaly("P2", f"{book.name} reads {topic.name}, which does not know it")
+
+
 def _tombstones(topic):
     """The most bytes that a table's tombstones may take: one more, if it is the newest message."""
     return topic.settings.max_bytes // TOMBSTONES_PART + LARGEST_TOMBSTONE
@@ -206,7 +224,7 @@ def check_nothing_left(world):
     for topic in broker.registry:
         left[f"readers of {topic.name}"] = len(topic.readers)
         left[f"readers of names in {topic.name}"] = sum(
-            name.reader is not None for name in topic.names.values()
+            name.has_reader for name in topic.names.values()
         )
         kept = topic.retained
         rows = kept.kept if isinstance(kept, Table) else kept.ring

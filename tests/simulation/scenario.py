@@ -16,6 +16,7 @@ from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import FOREVER, Overflow
 
 from .client import Lost
+from .crew import crew
 from .guests import GUESTS, dozer, metronome
 from .inspection import check_audit, check_nothing_left
 from .lives import Lives
@@ -33,6 +34,7 @@ LONGEST = 5000  # simulated seconds: what has not ended by then never will
 OUR_CLIENT_EVERY = 10  # seeds: a world with it takes more than twice the time of one without
 MACHINE_EVERY = 10  # likewise
 TABLE_EVERY = 10  # a table more in each world would make all others different ones
+CREW_EVERY = 4  # worlds, of those without a disk
 LINES_BEFORE, LINES_AFTER = 40, 3  # of the trace around an anomaly
 
 
@@ -100,6 +102,11 @@ def has_machine(seed):
 def has_table(seed):
     """Whether there is a table in that world, besides the other topics."""
     return seed % TABLE_EVERY == 2
+
+
+def has_crew(seed):
+    """Whether there are workers in that world, who share a name."""
+    return seed % CREW_EVERY == 3 and not has_machine(seed)
 
 
 def make_world(seed):
@@ -230,6 +237,9 @@ class _Cast:
             for number, guest in enumerate(guests):
                 name = f"{guest.__name__}-{number}"
                 act = partial(self._visit, guest, name, world.random(name))
+                others.start_soon(self._act, act)
+            if has_crew(world.seed):
+                act = partial(self._visit, crew, "crew", world.random("crew"))
                 others.start_soon(self._act, act)
             if world.machine:
                 others.start_soon(self.lives.have_trouble)

@@ -10,8 +10,13 @@ from pathlib import Path
 import pytest
 from sampling import sampled
 
-from simulation import planted_bugs, planted_client_bugs, planted_disk_bugs
-from simulation.scenario import has_machine, has_our_client, run
+from simulation import (
+    planted_bugs,
+    planted_client_bugs,
+    planted_disk_bugs,
+    planted_share_bugs,
+)
+from simulation.scenario import has_crew, has_machine, has_our_client, run
 
 pytestmark = [
     pytest.mark.unmeasured,  # a broker, or a client, with a bug
@@ -45,11 +50,13 @@ SAMPLE = [
     "a_position_is_forgotten_with_its_connection",
 ]
 SAMPLE_OF_CLIENT_BUGS = ["what_is_sent_again_gets_a_new_number"]
+SAMPLE_OF_SHARE_BUGS = ["what_is_done_comes_again"]
 SAMPLE_OF_DISK_BUGS = [
     "what_is_written_is_answered_before_it_is_synced",
     "a_restart_forgets_producers",
 ]
 WITH_MACHINE = list(filter(has_machine, range(600)))
+WITH_CREW = list(filter(has_crew, range(200)))
 WITH_OUR_CLIENT = list(filter(has_our_client, dict.fromkeys([9, 19, 29, 49, 44, *range(100)])))
 
 
@@ -71,6 +78,11 @@ def test_every_bug_planted_into_our_client_is_caught_and_named(name, monkeypatch
     assert_caught(planted_client_bugs.BUGS[name], WITH_OUR_CLIENT, monkeypatch)
 
 
+@pytest.mark.parametrize("name", sampled(planted_share_bugs.BUGS, SAMPLE_OF_SHARE_BUGS))
+def test_every_bug_planted_into_shared_names_is_caught_and_named(name, monkeypatch):
+    assert_caught(planted_share_bugs.BUGS[name], WITH_CREW, monkeypatch)
+
+
 @pytest.mark.parametrize("name", sampled(planted_disk_bugs.BUGS, SAMPLE_OF_DISK_BUGS))
 def test_every_bug_planted_into_what_outlives_a_restart_is_caught_and_named(name, monkeypatch):
     assert_caught(planted_disk_bugs.BUGS[name], [DISK_BUGS[name], *WITH_MACHINE], monkeypatch)
@@ -79,9 +91,14 @@ def test_every_bug_planted_into_what_outlives_a_restart_is_caught_and_named(name
 def test_the_document_says_how_many():
     page = Path(__file__).parents[2] / "docs" / "run" / "reliability.md"
     told = (
-        r"(\d+) bugs are planted in the broker, (\d+) in the client and (\d+) in the code for "
-        r"durable\s+topics"
+        r"(\d+) bugs are planted in the broker, (\d+) in the client, (\d+) in the code for "
+        r"durable\s+topics and (\d+) in that for shared names"
     )
     found = re.search(told, page.read_text(encoding="utf-8"))
-    tables = planted_bugs.BUGS, planted_client_bugs.BUGS, planted_disk_bugs.BUGS
+    tables = (
+        planted_bugs.BUGS,
+        planted_client_bugs.BUGS,
+        planted_disk_bugs.BUGS,
+        planted_share_bugs.BUGS,
+    )
     assert [int(number) for number in found.groups()] == [*map(len, tables)]

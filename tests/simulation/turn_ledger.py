@@ -11,6 +11,7 @@ from functools import partial
 
 import trio
 
+from zaichik.core.shared_names.shared_reader import SharedReader
 from zaichik.core.subscription_manager import MESSAGES_A_TURN
 from zaichik.server.connection import REQUESTS_A_TURN
 
@@ -112,6 +113,9 @@ class TurnLedger:
         """All was delivered that there was credit for (CLO-2)."""
         book = self._world.books[connection._stream.number]
         for subscription in subscriptions:
+            # A worker gets nothing more: it would come back at once.
+            if isinstance(subscription, SharedReader):
+                continue
             free_bytes = subscription.credit_bytes - subscription.in_flight_bytes
             has_room = not subscription.in_flight or free_bytes >= self._world.settings.max_message
             is_cut_off = subscription.why_cut_off is not None

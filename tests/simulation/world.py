@@ -72,6 +72,7 @@ class World:
         is_published: all publishers are done.
         is_stopping: the broker was told to stop, and does not come back.
         sessions: the books of names, by topic and name.
+        shared: those of shared ones.
         books: of all connections, by their number.
     """
 
@@ -87,6 +88,7 @@ class World:
         self.is_published = self.is_stopping = False
         self.books = {}
         self.sessions = {}
+        self.shared = {}
         self.run = trio.CancelScope()
         self.is_encrypted, self.record = False, None
         self._weathers = self.random("weather").sample(WEATHERS, 2)

@@ -138,6 +138,13 @@ SHARED_SLIPS = [
         READER,
     ),
     Slip(
+        "who may take again because of another name is not told",
+        "WorkQueue.recall",
+        "self.on_recall()",
+        "pass",
+        READER,
+    ),
+    Slip(
         "the name does not know where its topic ends",
         "SharedPosition.changed",
         "self.queue.published(retained.end)",

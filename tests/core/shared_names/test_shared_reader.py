@@ -97,7 +97,6 @@ def test_a_publish_is_not_told_to_who_does_not_wait():
     """Without credit, a publish costs the topic nothing for the name."""
     broker, client = work(1)
     client.share()
-    client.publish(b"1")
     topic = broker.registry.find("t")
     assert topic.retained.ring._waiting == {}
 
@@ -163,6 +162,23 @@ def test_the_hand_of_a_connection_is_what_all_its_workers_have():
         assert event.redelivered
         # The next name's is suspect as well, and goes to an empty hand only.
         watcher.done(subscription, 0)
+
+
+def test_a_worker_that_may_take_again_because_of_another_name_is_woken_by_its_topic():
+    """SHR-6: its hand had a suspect, which is done; there is nothing for it, and then there is."""
+    broker, _ = work(1)
+    for _ in range(2):
+        lost = Sharing(broker)
+        lost.share(name="a")
+        lost.share("u", name="b")
+        broker.disconnect(lost.manager, "GONE")
+    client = Sharing(broker)
+    suspect, events = client.share(name="a")
+    assert offsets(events) == [0]
+    client.share("u", name="b")
+    client.done(suspect, 0)
+    *_, event = client.publish(b"x", topic="u")
+    assert isinstance(event, Messages)
 
 
 def test_a_suspect_waits_for_an_empty_hand():

@@ -46,6 +46,7 @@ class SharedPosition(Position):
         super().__init__(key, client)
         self.topic = topic
         self.queue = queue
+        queue.on_recall = self.changed
         self.readers: dict[Worker, SharedReader] = {}
         self.version = 0
         self._names = names
@@ -206,6 +207,8 @@ class SharedPosition(Position):
         # Only while a worker waits: a publish costs the topic nothing otherwise.
         if self.queue.is_waited_for:
             retained.wait(self, self.changed)
+        else:
+            retained.stop_waiting(self)
         cost = self.queue.cost
         if cost != self._charged:
             self._names.memory.take(self.client, cost - self._charged)

@@ -153,10 +153,11 @@ class SharedReader(Subscriber):
         frame: Frame | None = None
         if not self.ended:
             frame = self._next_frame(now_us)
+        # As long as there are frames it is asked again, and the name is told of all at once.
         if frame is None:
             self.is_ready = self._has_more
-        if not self.ended:
-            self.position.changed()
+            if not self.ended:
+                self.position.changed()
         self._count()
         return frame
 

@@ -23,7 +23,7 @@ Every operation costs O(log n) for each message that it moves. Only while suspec
 that wait are looked at.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -108,6 +108,8 @@ class WorkQueue:
         workers: those that are connected, in the order in which they came.
         absences: those that may come back.
         end: the end of the topic, as far as it is known here.
+        on_recall: called when a worker waits that may not have waited before, and nobody has asked
+            this queue for anything.
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class WorkQueue:
         self.workers: dict[Worker, None] = {}
         self.absences = Absences()
         self.end = start
+        self.on_recall: Callable[[], None] = lambda: None
         self._tickets = tickets
         self._patience = patience
         self._delivered = delivered
@@ -402,6 +405,11 @@ class WorkQueue:
         if worker in self.workers and worker.has_credit:
             self._line.join(worker)
         self.wake()
+
+    def recall(self, worker: Worker) -> None:
+        """Have a worker wait again: what happened at another name has let its hand take more."""
+        self.line_up(worker)
+        self.on_recall()
 
     def _stand_aside(self, worker: Worker) -> None:
         """Have a worker not wait for messages any more; what it was called for goes to others."""

@@ -123,7 +123,7 @@ class Hand:
         watching = self._watching
         self._watching = {}
         for worker in watching:
-            worker.queue.line_up(worker)
+            worker.queue.recall(worker)
 
 
 class Worker:
