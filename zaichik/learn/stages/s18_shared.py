@@ -78,7 +78,9 @@ async def joining(trial: Trial, features: int = SHARED) -> Connection:
     """A client that may share names. Skips the check if the broker does not let it."""
     client = await trial.client(features=features)
     if client.limits["features"] & features != features:
-        raise Skipped("this broker does not offer shared names, which is optional")
+        raise Skipped(
+            "this broker does not offer shared names, or not with owners: both are optional"
+        )
     return client
 
 
