@@ -153,8 +153,9 @@ async def comes_back(trial: Trial) -> None:
         _must_be_within(trial, lost)
         raise Failure("what a lost connection had was handed out before two seconds had passed")
     late = await joining(trial, OWNING)
-    how = sharing(owner=owner, attempt=3)
-    await late.expect_error("TAKEN_OVER", "Subscribe", topic=work.topic, at="attempt", **how)
+    frame = await late.ask("Subscribe", topic=work.topic, **sharing(owner=owner, attempt=3))
+    _must_be_within(trial, lost)
+    late.must_be_error(frame, "TAKEN_OVER", at="attempt")
     tickets = [each.ticket for each in came[1:]]
     back = await work.worker(features=OWNING, owner=owner, attempt=4, credit=2, tickets=tickets)
     _must_be_within(trial, lost)

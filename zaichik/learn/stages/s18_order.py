@@ -47,7 +47,8 @@ async def no_order(trial: Trial) -> None:
     """Three of one key, settled from the last to the first."""
     work = await Work.begin(trial)
     worker = await work.worker()
-    await work.publish(b"a", b"a", b"a")
+    await work.publish(b"a", b"a")
+    await work.publish(b"a")
     came = await worker.expect(0, 1, 2)
     await worker.settle(DONE, came[2])
     await worker.settle(RETRY, came[0], delay_ms=0)

@@ -78,7 +78,9 @@ async def joining(trial: Trial, features: int = SHARED) -> Connection:
     """A client that may share names. Skips the check if the broker does not let it."""
     client = await trial.client(features=features)
     if client.limits["features"] & features != features:
-        raise Skipped("this broker does not offer shared names, which is optional")
+        raise Skipped(
+            "this broker does not offer shared names, or not with owners: both are optional"
+        )
     return client
 
 
@@ -167,6 +169,7 @@ class Worker:
         if again:
             flags |= REDELIVERED
         self.client.must_be(frame, "Messages", flags=flags)
+        # Only now is it sure that the frame has that field.
         self.client.must_be(frame, "Messages", number=number)
         return self.work.deliveries(frame)
 
