@@ -38,7 +38,7 @@ WITHOUT_CHECK = {
     "is about shared names, without a stage yet; tests/test_black_box.py holds ours to it": """
         hello.19 messages.6 settle.1 settle.2 settle.3 settle.4
         dead.1 dead.2 dead.3 dead.4 dead.5 dead.6 dead.7
-        shared.1 shared.2 shared.3 shared.4 shared.5 shared.6 shared.7 shared.8 shared.9 shared.10
+        shared.2 shared.3 shared.4 shared.5 shared.6 shared.7 shared.8 shared.9 shared.10
         shared.11 shared.12 shared.13 shared.14 shared.15
     """,
     "needs a disk that is full, damaged or broken": """
@@ -49,7 +49,7 @@ WITHOUT_CHECK = {
         follow.6 follow.7
     """,
 }
-WITHOUT = 67  # so many are in the list, which may only get shorter: lower this with it
+WITHOUT = 66  # so many are in the list, which may only get shorter: lower this with it
 
 
 def cited_without_check():

@@ -12,6 +12,7 @@ from zaichik.learn.stages.s14_close import STAGE as STAGE
 from zaichik.learn.trial import Trial
 
 HAVE_A_FLAG = {"Subscribe", "Unsubscribe", "Delete"}  # bit 0; where there are tables, Publish, too
+SHARED_BIT = 1  # of a Subscribe: with it, there are more fields
 MANY = 300  # requests of a kind
 STOPPING = 1  # code of GoAway
 PILES_UP_S, STOPS_S = 0.4, 0.2
@@ -35,14 +36,17 @@ async def bad_frames(trial: Trial) -> None:
 @STAGE.check(
     "flags that a request does not define, and bytes after its last field, are never overlooked",
     hint="Check them in one place, for all types, before the request's own code runs.",
-    sentences="flag.1 frame.3 judge.4 judge.5 table.15",
+    sentences="flag.1 frame.3 judge.4 judge.5 table.15 shared.1",
 )
 async def overlooked(trial: Trial) -> None:
     """Each request with unknown flags; each with a byte too many; a Ping with both."""
-    client = await trial.client(features=layouts.TABLES)
-    have_a_flag = set(HAVE_A_FLAG)
-    if client.limits["features"] & layouts.TABLES:
-        have_a_flag.add("Publish")
+    client = await trial.client(features=layouts.TABLES | layouts.SHARED)
+    granted = client.limits["features"]
+    known_flags = dict.fromkeys(HAVE_A_FLAG, 1)
+    if granted & layouts.TABLES:
+        known_flags["Publish"] = 1
+    if granted & layouts.SHARED:
+        known_flags["Subscribe"] = 3
     await client.send_frame(wire.raw_frame(layouts.TYPES["Ping"], bytes(9), frame_id=9, flags=0x80))
     client.must_be_error(
         await client.reply(9), "UNSUPPORTED", request_type=layouts.TYPES["Ping"], at="flags"
@@ -60,8 +64,11 @@ async def overlooked(trial: Trial) -> None:
         "Disconnect": {"connection": 0},
     }
     for name, fields in (requests | others).items():
-        for flag in (1 << bit for bit in range(name in have_a_flag, 8)):
-            await client.expect_error("UNSUPPORTED", name, flags=flag, **fields)
+        for bit in range(known_flags.get(name, 0), 8):
+            more: dict[str, Any] = {}
+            if name == "Subscribe" and bit == SHARED_BIT:
+                more = {"timeout_ms": 0, "max_deliveries": 0, "tickets": ()}
+            await client.expect_error("UNSUPPORTED", name, flags=1 << bit, **fields, **more)
     await client.publish(trial.topic(), trial.message(), first_offset=0, subscribers=0)
     for name, fields in requests.items():  # not Publish: an extra byte makes its batch a bad one
         body = wire.encode(name, frame_id=9, **fields)[12:] + b"!"
