@@ -8,7 +8,7 @@ has one. A named position outlives its readers (CMT-3), and belongs to a user: t
 the same name have two positions (ACC-3).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,9 @@ def key_of(user: str, name: str) -> str:
     return f"{user}{_OF_USER}{name}"
 
 
-class Position(ABC):
+# No ABC: compiled, the subclasses of one share its cache of what is an instance of which, and are
+# taken for each other.
+class Position:
     """A position in a topic.
 
     Args:
@@ -80,7 +82,7 @@ class Position(ABC):
         """Whether it goes if no reader comes for a while."""
         return True
 
-    def let_go(self) -> None:  # noqa: B027 (most hold nothing)
+    def let_go(self) -> None:
         """Give back what it holds: it is forgotten."""
 
     def seconds_left(self, ttl_s: float, now_us: int) -> float:

@@ -7,7 +7,7 @@ Everything that a subscription is sent comes out of `take`, one frame per call. 
 turns: a subscription asks for one with `make_ready`.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 
 from zaichik.core.position import Position
@@ -15,7 +15,8 @@ from zaichik.core.topic_controller import TopicController
 from zaichik_protocol import EndCode, Frame, Settle, Subscribe
 
 
-class Subscriber(ABC):
+# No ABC, for the reason that `Position` is none.
+class Subscriber:
     """The broker's end of one subscription. It takes part when it has joined.
 
     Args:
@@ -72,7 +73,7 @@ class Subscriber(ABC):
         """Detach from them: the connection is lost."""
         self.leave()
 
-    def stop(self) -> None:  # noqa: B027 (most go on until their connection is closed)
+    def stop(self) -> None:
         """Take nothing more that has to be done: the broker is about to stop (CLO-2)."""
 
     @abstractmethod
@@ -82,7 +83,7 @@ class Subscriber(ABC):
         Rules: CMT-3, TOP-6, ACC-4. `SubscriptionEnded` is its next frame.
         """
 
-    def check_forget(self) -> None:  # noqa: B027 (most are alone)
+    def check_forget(self) -> None:
         """Refuse to forget the position, if others need it.
 
         Raises:

@@ -1,5 +1,7 @@
 """A worker's subscription: what it is sent, in which frames, and what ends it."""
 
+from types import SimpleNamespace
+
 import pytest
 from conversation import batch
 from sharing_clients import Sharing, offsets, seconds, work
@@ -341,3 +343,52 @@ def test_nothing_is_told_of_what_is_lost_behind_a_message_that_comes_again():
     lags = [event for event in events if isinstance(event, Lagged)]
     assert [(lag.from_offset, lag.to_offset) for lag in lags] == [(0, 1)]
     assert client.done(subscription, 1)[0].late == ()
+
+
+def test_a_right_that_is_withdrawn_releases():
+    """ACC-4: nothing is kept for the name either, until its user may read again."""
+    broker, _ = work(1)
+    user = SimpleNamespace(
+        name="ana",
+        publishable=(),
+        may=lambda action, topic: True,
+        is_ended=lambda _: False,
+        denied=lambda *_: None,
+    )
+    worker = Sharing(broker, user)
+    worker.share(max_deliveries=1)
+    other = Sharing(broker, SimpleNamespace(**(vars(user) | {"name": "boris"})))
+    user.may = lambda action, topic: False
+    broker.waive(lambda name, topic: name != "ana")
+    worker.manager.recheck(5, rights=True)
+    (ended,) = worker.heard()
+    assert (type(ended), ended.code) == (SubscriptionEnded, EndCode.FORBIDDEN)
+    (position,) = broker.shared_names.positions
+    assert position.is_waived
+    assert (len(position.queue.ledger.ready), len(position.queue.ledger.dead)) == (1, 0)
+    assert broker.registry.find("t").needed() == 1
+    user.may = lambda action, topic: True
+    _, (event,) = Sharing(broker, user).share(max_deliveries=1)
+    assert (event.number, event.redelivered) == (1, True)
+    # The one that has ended, the new one, and the name.
+    assert [row["session"] for row in other.rows()] == ["n"] * 3
+
+
+def test_workers_of_two_users_have_two_names():
+    """SHR-10: each gets everything."""
+    broker, _ = work(1)
+    users = [
+        SimpleNamespace(
+            name=name,
+            publishable=(),
+            may=lambda action, topic: action == "subscribe",
+            is_ended=lambda _: False,
+            denied=lambda *_: None,
+        )
+        for name in ("ana", "boris")
+    ]
+    for user in users:
+        client = Sharing(broker, user)
+        _, events = client.share()
+        assert offsets(events) == [0]
+        assert len(client.rows()) == 2
