@@ -63,11 +63,10 @@ def test_what_a_hint_says_can_be_read_is_there(check):
 def test_every_frame_comes_into_play_once():
     """So that `list` shows a learner each layout where it is first needed.
 
-    GoAway is nobody's to ask for, and shared names have no stage yet.
+    GoAway is nobody's to ask for.
     """
     frames = [name for stage in STAGES for name in stage.frames]
-    without_stage = {"GoAway", "Settle", "Settled", "Dead", "DeadPage"}
-    assert sorted(frames) == sorted(layouts.TYPES.keys() - without_stage)
+    assert sorted(frames) == sorted(layouts.TYPES.keys() - {"GoAway"})
 
 
 def test_a_frame_is_explained_with_its_kinds_of_fields():
