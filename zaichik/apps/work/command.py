@@ -35,8 +35,11 @@ class CannotRun(Exception):
     """
 
     def __init__(self, text: str, code: int) -> None:
-        super().__init__(text)
+        super().__init__(text, code)
         self.code = code
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
     @classmethod
     def by(cls, word: str, error: OSError) -> Self:
