@@ -16,7 +16,6 @@ from zaichik.core.pending import Pending
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
 from zaichik.core.shared_names.saving import NamesWrite
-from zaichik.core.tables.keep_last import KeepLast
 from zaichik_protocol import Batch, Refused
 
 
@@ -83,18 +82,6 @@ class LogOwner(Protocol):
 
         What lies below the offset `own` had to go for the log's own limit.
         """
-
-
-class TableOwner(LogOwner, Protocol):
-    """A table's side of its log.
-
-    Attributes:
-        kept: what can be read: all of it is on the disk. The log only looks.
-    """
-
-    @property
-    def kept(self) -> KeepLast:
-        """See above."""
 
 
 class Log(Protocol):

@@ -20,10 +20,11 @@ from typing import Any, TypeVar, cast
 from zaichik.apps.flight.answers import Callbacks
 from zaichik.apps.flight.format import ENTRY, FlightKind, packed, told
 from zaichik.apps.flight.tape import Tape
-from zaichik.core.log import LogOwner, TableOwner, Write
+from zaichik.core.log import LogOwner, Write
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
 from zaichik.core.tables.keep_last import KeepLast
+from zaichik.core.tables.table_owner import TableOwner
 from zaichik.storage.recovery import Recovered
 from zaichik.storage.segment import TopicHeader
 from zaichik.storage.store import Store

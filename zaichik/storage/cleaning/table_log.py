@@ -17,8 +17,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
-from zaichik.core.log import TableOwner
 from zaichik.core.tables.keep_last import KeepLast
+from zaichik.core.tables.table_owner import TableOwner
 from zaichik.storage.cleaning.choice import clean_below, worth_rewriting
 from zaichik.storage.cleaning.kept import COLUMNS
 from zaichik.storage.cleaning.rewriting import STEP, CannotRewrite, Rewriting
