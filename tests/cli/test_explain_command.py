@@ -70,7 +70,7 @@ def test_an_unknown_code_is_one_sentence_that_proposes_the_nearest(zaichik):
     assert result.err.endswith("?\n")
     assert (
         zaichik("explain", "90").err
-        == "zaichik: there is no code 90; did you mean TABLE_FULL, DAMAGED or STORAGE_FULL?\n"
+        == "zaichik: there is no code 90; did you mean NO_SUCH_NAME, TABLE_FULL or DAMAGED?\n"
     )
     assert zaichik("explain", "qq\n").err == (
         "zaichik: there is no code qq\\n; zaichik explain lists all; if it is a topic, say which "
