@@ -68,6 +68,10 @@ class FrameFormat:
         # attrgetter returns the value itself, and not a tuple.
         names = [field.name for field in self._fields]
         self._values_of: Any = attrgetter("TYPE", "id", *names)
+        # What is not there is asked for together as well, and has to have its default.
+        defaults = {item.name: item.default for item in dataclasses.fields(cls)}
+        self._absent_of: Any = attrgetter("TYPE", *self._absent)
+        self._unset = (cls.TYPE, *[defaults[name] for name in self._absent])
         self._in_head = _BEFORE + len(letters)
 
         # In which order the class takes them.
@@ -82,9 +86,8 @@ class FrameFormat:
         Raises:
             ValueError, struct.error: a value does not fit; `unencodable` says which.
         """
-        for name in self._absent:
-            if getattr(frame, name):
-                raise ValueError("a field is set without its flag")
+        if self._absent and self._absent_of(frame) != self._unset:
+            raise ValueError("a field is set without its flag")
         if self._may_misfit and frame.misfit():
             raise ValueError("its fields do not go together")
         values = self._values_of(frame)
