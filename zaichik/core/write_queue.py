@@ -137,10 +137,7 @@ class WriteQueue:
             now[name] = committed
             if known.get(name) != committed:
                 moved[name] = committed
-        for name in known:
-            if name not in now:
-                # It was forgotten.
-                moved[name] = None
+        moved |= {name: None for name in known if name not in now}  # those that were forgotten
         if not moved:
             return False
         self._add(Write(self.next, now_us, moved, known=known))
