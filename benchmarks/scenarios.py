@@ -132,16 +132,26 @@ def streams(publishing: Job) -> list[Scenario]:
 def queue(publishing: Job) -> Scenario:
     """One queue, and all that its workers have to do is to settle what they get."""
 
-    def workers(number: int, prefetch: int = 100) -> Cell:
-        job = replace(publishing, role="work", subscribers=number, prefetch=prefetch)
-        words = f"{number} worker{'s' if number > 1 else ''}"
-        return Cell(words if prefetch > 1 else f"{words}, one at a time", worked, job)
+    def workers(number: int, prefetch: int) -> Cell:
+        # Each has to wait for a round trip between two messages.
+        share = 50 if prefetch == 1 else 5
+        job = replace(
+            publishing,
+            role="work",
+            subscribers=number,
+            prefetch=prefetch,
+            messages=publishing.messages // share,
+        )
+        label = f"{number} worker{'s' if number > 1 else ''}"
+        if prefetch == 1:
+            label += ", one at a time"
+        return Cell(label, worked, job)
 
     return Scenario(
         "work",
         "Workers of a queue that is full, in two processes if there are many; each message is "
         "settled by a call of its own; prefetch 100, or one at a time; 100 B",
-        (workers(1), workers(4), workers(16), workers(1, 1), workers(16, 1)),
+        (workers(1, 100), workers(4, 100), workers(16, 100), workers(1, 1), workers(16, 1)),
     )
 
 
