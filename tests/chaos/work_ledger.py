@@ -24,8 +24,8 @@ from pathlib import Path
 # again, and has told what it has. On a busy machine that takes long.
 ACTS_SECONDS = 5.0
 # Seconds before its end of which a broker that was killed may have forgotten what it had answered
-# (SHR-9): it saves once a second; ten times that, on a busy machine.
-FORGOTTEN_SECONDS = 10.0
+# (SHR-9): it saves once a second; five times that, on a busy machine.
+FORGOTTEN_SECONDS = 5.0
 # Deliveries that a start may forget to have counted (SHR-9).
 FORGOTTEN_COUNTS = 2
 
