@@ -42,6 +42,7 @@ OTHERS = [
     "mosquitto",
     "rabbitmq",
     "rabbitmq_pika",
+    "rabbitmq_queue",
 ]
 PEERS = [*ZAICHIK, *COMPILED, *OTHERS, "nats_go", "limit", "codec"]
 OF_MEMORY = {"memory", "burst"}

@@ -41,6 +41,7 @@ OTHERS = [
     "jetstream_file",
     "kafka_synced",
     "kafka_unsynced",
+    "rabbitmq_quorum",
 ]
 PEERS = [*ZAICHIK, *OTHERS]
 SCENARIOS = [scenario.name for scenario in scenarios(0, quick=True)]

@@ -15,7 +15,7 @@ from benchmarks.peers.peer import Job
 from benchmarks.peers.zaichik_durable import COLD
 from benchmarks.peers.zaichik_slow_disk import DURABLE
 from benchmarks.processes import Failed, actor
-from benchmarks.scenarios import Cell, Scenario
+from benchmarks.scenarios import Cell, Scenario, queue
 
 SYNCS = "syncs/s"
 RING = "from the ring"
@@ -53,6 +53,7 @@ def scenarios(gigabytes: float, *, quick: bool) -> list[Scenario]:
             "Publishing 100 B until all is acknowledged, and what a power cut leaves",
             publishing[:2] if quick else publishing,
         ),
+        queue(replace(stream, messages=million)),
         Scenario(
             "cold",
             "A late subscriber to a durable topic, 100 B",

@@ -66,6 +66,26 @@ def alone(job: Job) -> tuple[dict[str, float], float]:
     return result, result.get("end", 0.0) - result.get("begin", 0.0)
 
 
+def worked(job: Job) -> Figures:
+    """Returns messages per second that the workers of a queue have settled, which was filled
+    before; many of them share two processes.
+    """
+    processes = 1 if job.subscribers == 1 else 2
+    filled, _ = alone(replace(job, role="publisher"))
+    complete(int(filled["count"]), job.messages)
+    working = replace(job, subscribers=job.subscribers // processes)
+    with ExitStack() as stack:
+        workers: list[Actor] = [stack.enter_context(actor(working)) for _ in range(processes)]
+        for worker in workers:
+            worker.ready()
+        begin = time.monotonic()
+        for worker in workers:
+            worker.go()
+        results = [worker.result() for worker in workers]
+    complete(int(sum(result["count"] for result in results)), job.messages)
+    return {RATE: job.messages / (max(result["end"] for result in results) - begin)}
+
+
 def acknowledged(job: Job) -> Figures:
     """Returns acknowledged messages per second."""
     result, seconds = alone(job)

@@ -175,7 +175,7 @@ ROLES: dict[str, Callable[[Job], Awaitable[Result]]] = {
     "roundtrip": roundtrip,
 }
 # Roles that are imported only by the processes that need them.
-FILES = ("burst", "codec", "growth", "memory", "nats_bench", "restart", "startup", "tail")
+FILES = ("burst", "codec", "growth", "memory", "nats_bench", "restart", "startup", "tail", "work")
 WITHOUT_EVENT_LOOP = ("calls", "script")
 
 

@@ -4,7 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from benchmarks.growth import AXES
-from benchmarks.measures import RATE, Figures, acknowledged, replay, roundtrip, stream, told
+from benchmarks.measures import (
+    RATE,
+    Figures,
+    acknowledged,
+    replay,
+    roundtrip,
+    stream,
+    told,
+    worked,
+)
 from benchmarks.memory import SIZES
 from benchmarks.peers.peer import Job, Peer
 from benchmarks.script import PROCESSOR
@@ -54,7 +63,7 @@ def sized(job: Job, peer: Peer) -> Job:
     """The job with as many messages as this peer is given; the limits move all of them, whatever
     their keys.
     """
-    if job.role not in ("publisher", "replay"):
+    if job.role not in ("publisher", "replay", "work"):
         return job
     messages = peer.messages(job)
     equal = max(1, messages // max(1, job.publishers)) * max(1, job.publishers)
@@ -67,6 +76,7 @@ def scenarios(*, quick: bool) -> list[Scenario]:
     publishing = Job("publisher", "", 0, "", messages=million)
     return [
         *streams(publishing),
+        queue(publishing),
         *timed(publishing, 0.2 if quick else 2.0),
         script(publishing, rounds=2 if quick else 15),
         *of_zaichik_alone(quick=quick),
@@ -117,6 +127,32 @@ def streams(publishing: Job) -> list[Scenario]:
             ),
         ),
     ]
+
+
+def queue(publishing: Job) -> Scenario:
+    """One queue, and all that its workers have to do is to settle what they get."""
+
+    def workers(number: int, prefetch: int) -> Cell:
+        # Each has to wait for a round trip between two messages.
+        share = 50 if prefetch == 1 else 5
+        job = replace(
+            publishing,
+            role="work",
+            subscribers=number,
+            prefetch=prefetch,
+            messages=publishing.messages // share,
+        )
+        label = f"{number} worker{'s' if number > 1 else ''}"
+        if prefetch == 1:
+            label += ", one at a time"
+        return Cell(label, worked, job)
+
+    return Scenario(
+        "work",
+        "Workers of a queue that is full, in two processes if there are many; each message is "
+        "settled by a call of its own; prefetch 100, or one at a time; 100 B",
+        (workers(1, 100), workers(4, 100), workers(16, 100), workers(1, 1), workers(16, 1)),
+    )
 
 
 def timed(publishing: Job, seconds: float) -> list[Scenario]:

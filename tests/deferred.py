@@ -267,6 +267,11 @@ DEFERRED = (
         "tests/chaos/test_killed_clients.py::", 5, "tests/chaos/test_cuts.py cuts connections"
     ),
     Deferred(
+        "tests/chaos/test_workforce.py::",
+        5,
+        "test_work_command.py starts the broker again; tests/client/work loses connections",
+    ),
+    Deferred(
         "tests/apps/web/test_page.py::test_",
         13.0,
         "two things are shown in a browser; what the page is told has tests without one",

@@ -204,6 +204,23 @@ def test_programs_without_an_event_loop_are_measured(name, tmp_path):
     assert cells == {"1 thread", "4 threads", "by the clock", "processor time"}
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["zaichik", "jetstream", "redis_streams", "rabbitmq_queue"])
+def test_the_workers_of_a_queue_settle_every_message(name, tmp_path):
+    if missing := peer_of(name).missing():
+        pytest.skip(f"{missing} is not installed")
+    done = benchmarks("--quick", "--peers", name, "--only", "work", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = [outcome.cell for outcome in outcomes(tmp_path) if outcome.figures["messages/s"]]
+    assert cells == [
+        "1 worker",
+        "4 workers",
+        "16 workers",
+        "1 worker, one at a time",
+        "16 workers, one at a time",
+    ]
+
+
 def test_a_small_program_that_fails_is_not_measured():
     with pytest.raises(RuntimeError, match="ended with 3"):
         script.lived("raise SystemExit(3)", script.PROCESSOR)

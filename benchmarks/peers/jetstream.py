@@ -3,18 +3,20 @@
 A stream of messages is published as in `nats`, and then the server is asked whether all of them are
 stored: ten times as fast as a request for each. It is read by a push consumer without
 acknowledgements, the fastest of the three ways there are (the others are the ordered consumer and
-fetching a thousand at a time).
+fetching a thousand at a time). Workers of a queue share a pull consumer.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from typing import Any
 
 from benchmarks.peers.nats import NatsLink, NatsPeer
 from benchmarks.peers.peer import Job, Link, Receipt
+
+WORKERS = "workers"
 
 
 class JetstreamLink(NatsLink):
@@ -28,6 +30,7 @@ class JetstreamLink(NatsLink):
 
     def __init__(self, job: Job, client: Any) -> None:
         super().__init__(job, client)
+        self._prefetch = job.prefetch
         self._jetstream = client.jetstream()
 
     async def create(self) -> None:
@@ -60,6 +63,19 @@ class JetstreamLink(NatsLink):
     async def publish(self, payload: bytes) -> None:
         await self._jetstream.publish(self._topic, payload)
 
+    async def work(self, receipt: Receipt) -> None:
+        take, api = receipt.take, import_module("nats.js.api")
+        errors = import_module("nats.errors")
+        config = api.ConsumerConfig(
+            durable_name=WORKERS, ack_policy=api.AckPolicy.EXPLICIT, max_ack_pending=-1
+        )
+        pulling = await self._jetstream.pull_subscribe(self._topic, durable=WORKERS, config=config)
+        while True:
+            with suppress(errors.TimeoutError):  # there was nothing
+                for message in await pulling.fetch(self._prefetch):
+                    take(message.data)
+                    await message.ack()
+
 
 class JetstreamPeer(NatsPeer):
     """The same server, another service of it."""
@@ -68,7 +84,7 @@ class JetstreamPeer(NatsPeer):
     keeps = "in memory (storage=memory)"
     batching = "as NATS; awaited publishes one by one"
     share = 0.1
-    scenarios = frozenset({"acknowledged", "script", "replay"})
+    scenarios = frozenset({"acknowledged", "script", "replay", "work"})
     link_class: type[NatsLink] = JetstreamLink
 
     @asynccontextmanager

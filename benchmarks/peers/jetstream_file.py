@@ -40,7 +40,7 @@ class JetstreamFilePeer(JetstreamPeer):
     label = "NATS JetStream, file"
     keeps = "all but the last two minutes (its sync_interval)"
     share = 0.2
-    scenarios = frozenset({"publishing"})
+    scenarios = frozenset({"publishing", "work"})
     link_class: type[NatsLink] = JetstreamFileLink
 
     def missing(self) -> str:

@@ -46,6 +46,7 @@ class Job:
         publishers: the number of them in all; 0: everything was published before.
         processes: the number of processes that share the publishers.
         tasks: how many publish at a time.
+        prefetch: how many messages each worker of a queue may have at a time.
         rate: messages a second, in an open loop.
         seconds: how long a measurement by time lasts.
         keys: how many zipf-distributed keys the messages have; 0: they have none.
@@ -69,6 +70,7 @@ class Job:
     publishers: int = 1
     processes: int = 1
     tasks: int = 1
+    prefetch: int = 100
     rate: int = 0
     seconds: float = 0.0
     keys: int = 0
@@ -130,6 +132,12 @@ class Link(ABC):
         """Publish one message and wait until the server has acknowledged it.
 
         Many tasks call this at once.
+        """
+        raise NotImplementedError
+
+    async def work(self, receipt: Receipt) -> None:
+        """Be one worker of a queue, until cancelled: take messages, each for this worker alone,
+        give them to the receipt, and settle each by a call of its own.
         """
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ class RedisAlwaysPeer(RedisStreamsPeer):
     label = "Redis Streams, appendfsync always"
     keeps = EVERYTHING
     share = 0.06
-    scenarios = frozenset({"publishing"})
+    scenarios = frozenset({"publishing", "work"})
     config = CONFIG + "appendonly yes\nappendfsync always\n"  # the last line of a name counts
 
 

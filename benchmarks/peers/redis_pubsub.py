@@ -32,6 +32,7 @@ class RedisLink(Link):
 
     def __init__(self, job: Job, blocking: Any, client: Any) -> None:
         self._topic = job.topic
+        self._prefetch = job.prefetch
         self._blocking = blocking
         self._client = client
         self._chunk = max(1, min(CHUNK, CHUNK_BYTES // job.size))

@@ -1,12 +1,14 @@
 """Redis Streams with redis-py and hiredis: XADD in pipelines of a thousand, XREAD of a thousand.
 
-The blocking and the asynchronous client are used as in `redis_pubsub`.
+The blocking and the asynchronous client are used as in `redis_pubsub`. Workers of a queue are a
+consumer group; what one has read is acknowledged together with reading more, in one pipeline.
 """
 
 # ruff: noqa: D102 - what the methods promise is said in peer.py
 
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +16,7 @@ from benchmarks.peers.peer import CHUNK, Job, Receipt
 from benchmarks.peers.redis_pubsub import RedisLink, RedisPubsubPeer
 
 BLOCK_MS = 1000
+WORKERS = "workers"
 
 
 class RedisStreamsLink(RedisLink):
@@ -53,6 +56,18 @@ class RedisStreamsLink(RedisLink):
     async def publish(self, payload: bytes) -> None:
         await self._client.xadd(self._topic, {"p": payload})
 
+    async def work(self, receipt: Receipt) -> None:
+        take, topic, me = receipt.take, self._topic, uuid.uuid4().hex
+        with suppress(import_module("redis").ResponseError):  # another worker was quicker
+            await self._client.xgroup_create(topic, WORKERS, id="0", mkstream=True)
+        pipeline = self._client.pipeline(transaction=False)
+        while True:
+            pipeline.xreadgroup(WORKERS, me, {topic: ">"}, count=self._prefetch, block=BLOCK_MS)
+            answer = (await pipeline.execute())[-1]
+            for entry, fields in answer[0][1] if answer else ():
+                take(fields[b"p"])
+                pipeline.xack(topic, WORKERS, entry)
+
 
 class RedisStreamsPeer(RedisPubsubPeer):
     """The same server, another data type."""
@@ -62,7 +77,9 @@ class RedisStreamsPeer(RedisPubsubPeer):
     batching = (
         "XADD in pipelines of 1000 messages or 4 MiB, XREAD of 1000; awaited publishes one by one"
     )
-    scenarios = frozenset({*RedisPubsubPeer.scenarios, "acknowledged", "calls", "script", "replay"})
+    scenarios = frozenset(
+        {*RedisPubsubPeer.scenarios, "acknowledged", "calls", "script", "replay", "work"}
+    )
     link_class = RedisStreamsLink
 
     @contextmanager

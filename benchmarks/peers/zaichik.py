@@ -16,6 +16,7 @@ from benchmarks.peers.peer import Job, Link, Peer, Receipt
 from zaichik import blocking
 
 CREDIT = 10_000
+WORKERS = "workers"
 # `benchmarks.growth` creates 10,000 from one address, more than an address may by default
 MOST_TOPICS = 11_000
 
@@ -96,6 +97,15 @@ class ZaichikLink(Link):
     async def publish(self, payload: bytes) -> None:
         await self._client.publish(self._job.topic, payload)
 
+    async def work(self, receipt: Receipt) -> None:
+        take = receipt.take
+        async with self._client.subscribe(
+            self._job.topic, name=WORKERS, shared=True, credit=self._job.prefetch
+        ) as work:
+            async for message in work:
+                async with message:
+                    take(message.payload)
+
 
 class ZaichikPeer(Peer):
     """The broker of this project."""
@@ -111,7 +121,7 @@ class ZaichikPeer(Peer):
     scenarios = frozenset(
         {
             *Peer.scenarios,
-            *("calls", "script", "keepfirst", "replay"),
+            *("calls", "script", "keepfirst", "replay", "work"),
             *("growth", "tail", "memory", "burst", "startup"),
         }
     )

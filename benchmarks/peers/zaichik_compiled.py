@@ -35,7 +35,7 @@ class ZaichikCompiledPeer(Compiled):
     """The same broker and client, compiled."""
 
     label = COMPILED
-    scenarios = frozenset({*Peer.scenarios, "calls", "script"})
+    scenarios = frozenset({*Peer.scenarios, "calls", "script", "work"})
 
 
 PEER = ZaichikCompiledPeer()

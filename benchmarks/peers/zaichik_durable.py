@@ -32,7 +32,7 @@ class ZaichikDurablePeer(ZaichikPeer):
     label = "zaichik, durable topic"
     keeps = EVERYTHING
     share = 0.7
-    scenarios = frozenset({"publishing", "cold", "restart"})
+    scenarios = frozenset({"publishing", "work", "cold", "restart"})
     link_class: type[ZaichikLink] = ZaichikDurableLink
 
     def commands(self, directory: Path, port: int) -> list[list[str]]:

@@ -22,7 +22,7 @@ class ZaichikMemoryPeer(ZaichikPeer):
 
     label = "zaichik, memory topic"
     keeps = NOTHING
-    scenarios = frozenset({"publishing"})
+    scenarios = frozenset({"publishing", "work"})
     link_class: type[ZaichikLink] = ZaichikMemoryLink
 
 

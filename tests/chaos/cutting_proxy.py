@@ -6,6 +6,9 @@ is never passed on: both sides are closed at once. Every second time that is a r
 machine disappears, and otherwise an orderly end, as when a process does. The positions follow from
 the seed and the number of the connection, and from nothing else.
 
+It can also be told to cut: then all its connections are, and new ones as soon as they are made,
+until it is told to accept them again.
+
     client ─▶ [ so many bytes ─▶ x ] ─▶ broker
     client ◀─ [ x ◀─ so many bytes ] ◀─ broker
 """
@@ -13,6 +16,7 @@ the seed and the number of the connection, and from nothing else.
 import random
 import socket
 import struct
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -34,33 +38,57 @@ class CuttingProxy:
 
     Attributes:
         port: where clients connect.
-        cuts: connections cut so far.
+        cut_at: when connections were cut at their positions, as `time.monotonic` counts.
+        is_open: whether new connections are passed on.
     """
 
     port: int
 
     def __init__(self, leads_to: int, seed: int, at_most: int) -> None:
-        self.cuts = 0
+        self.cut_at: list[float] = []
+        self.is_open = True
         self._leads_to = leads_to
         self._seed = seed
         self._at_most = at_most
         self._connections = 0
+        # Those that are passed on. A set that keeps order.
+        self._passing: dict[TaskGroup, None] = {}
+
+    @property
+    def cuts(self) -> int:
+        """Connections cut at their positions so far."""
+        return len(self.cut_at)
+
+    def cut(self) -> None:
+        """Cut all connections, and new ones until `is_open` is true again."""
+        self.is_open = False
+        for tasks in self._passing:
+            tasks.cancel_scope.cancel()
 
     async def serve(self, outside: SocketStream) -> None:
         """One connection, from its beginning to its cut."""
         number, self._connections = self._connections, self._connections + 1
         positions = random.Random(f"{self._seed} {number}")
         there, back = (positions.randint(1, self._at_most) for _ in range(2))
-        async with outside, await anyio.connect_tcp("127.0.0.1", self._leads_to) as inside:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._pass_on, outside, inside, there, tasks)
-                tasks.start_soon(self._pass_on, inside, outside, back, tasks)
-            if number % 2:
-                for side in (outside, inside):
-                    with suppress(OSError):  # it is closed already
-                        side.extra(SocketAttribute.raw_socket).setsockopt(
-                            socket.SOL_SOCKET, socket.SO_LINGER, _RESET
-                        )
+        async with outside:
+            if not self.is_open:
+                return
+            # The broker may be away: then the connection ends as if it were cut.
+            with suppress(OSError):
+                async with await anyio.connect_tcp("127.0.0.1", self._leads_to) as inside:
+                    await self._between(outside, inside, there, back)
+                    if number % 2:
+                        _reset(outside, inside)
+
+    async def _between(
+        self, outside: SocketStream, inside: SocketStream, there: int, back: int
+    ) -> None:
+        """Pass on what comes, until one side ends or is cut."""
+        async with anyio.create_task_group() as tasks:
+            self._passing[tasks] = None
+            tasks.start_soon(self._pass_on, outside, inside, there, tasks)
+            tasks.start_soon(self._pass_on, inside, outside, back, tasks)
+        del self._passing[tasks]
 
     async def _pass_on(
         self, source: SocketStream, to: SocketStream, left: int, tasks: TaskGroup
@@ -71,8 +99,17 @@ class CuttingProxy:
                 data = await source.receive(_PIECE)
                 await to.send(data[:left])
                 left -= len(data)
-            self.cuts += 1
+            self.cut_at.append(time.monotonic())
         tasks.cancel_scope.cancel()
+
+
+def _reset(*sides: SocketStream) -> None:
+    """Have these end with a reset, when they are closed."""
+    for side in sides:
+        with suppress(OSError):  # it is closed already
+            side.extra(SocketAttribute.raw_socket).setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, _RESET
+            )
 
 
 @asynccontextmanager

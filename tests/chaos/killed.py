@@ -6,18 +6,16 @@ happens.
 """
 
 import random
-import signal
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
+from durable_broker import DurableBroker
 from ledger import Ledger, numbered
-from served import GUARD, Served, served
+from served import GUARD
 
 import zaichik
 from zaichik.apps.audit import audit
-from zaichik.learn.server import free_port
 
 WRITERS, BATCH, KEYS = 3, 10, 20
 WINDOW_SECONDS = 1.0
@@ -45,54 +43,35 @@ class Killed:
         seed: of all that is random.
 
     Attributes:
-        kills: how often it was killed, also while it was starting.
+        broker: see above.
         ledger: of what is written to the topic "all", and its reader.
         offsets: of both topics.
     """
 
     def __init__(self, folder: Path, seed: int) -> None:
-        self.kills = 0
+        self.broker = DurableBroker(folder)
         self.ledger = Ledger()
         self.offsets = {"all": Offsets(), "keys": Offsets()}
         self.compacted = 0
-        self._folder = folder
         self._random = random.Random(seed)
-        self._stack = ExitStack()
-        self._broker: Served | None = None
         self._acknowledged = 0
         self._progress = anyio.Event()
         self._is_over = False
 
     @property
     def port(self) -> int:
-        """Where it is, each time."""
-        assert self._broker is not None
-        return self._broker.port
-
-    def start(self) -> None:
-        """Start the broker, at the place where it was."""
-        port = free_port() if self._broker is None else self.port
-        self._broker = self._stack.enter_context(
-            served("--data", str(self._folder), "--port", str(port))
-        )
-
-    def kill(self) -> None:
-        """End it without a word."""
-        assert self._broker is not None
-        self._broker.signal(signal.SIGKILL)
-        self._broker.process.wait(GUARD)
-        self._stack.close()
-        self.kills += 1
+        """Where the broker is, each time."""
+        return self.broker.port
 
     async def kill_while_starting(self) -> None:
         """Start it, and end it while it looks at what the last one has left."""
-        place = ["--port", str(self.port), "--data", str(self._folder), "--json"]
+        place = ["--port", str(self.port), "--data", str(self.broker.folder), "--json"]
         process = await anyio.open_process([sys.executable, "-m", "zaichik", "serve", *place])
         async with process:
             with anyio.move_on_after(self._random.uniform(0.1, 0.6)):
                 await process.wait()
             process.kill()
-        self.kills += 1
+        self.broker.kills += 1
 
     # -- clients ---------------------------------------------------------------------------------
 
@@ -154,7 +133,7 @@ class Killed:
 
     async def run(self, rounds: int) -> None:
         """Kill it so many times while everybody works, then let them finish."""
-        self.start()
+        self.broker.start()
         try:
             async with zaichik.connect(port=self.port) as client:
                 await client.create_topic("all", durable=True, capacity=100, **SMALL)
@@ -170,10 +149,10 @@ class Killed:
                         writers.start_soon(self.write, number)
                     for number in range(rounds):
                         await self._goes_on(self._random.randint(1, 2000))
-                        await anyio.to_thread.run_sync(self.kill)
+                        await anyio.to_thread.run_sync(self.broker.kill)
                         if number % 3 == 2:
                             await self.kill_while_starting()
-                        await anyio.to_thread.run_sync(self.start)
+                        await anyio.to_thread.run_sync(self.broker.start)
                     await self._goes_on(200)
                     self._is_over = True
                 with anyio.fail_after(GUARD):
@@ -182,7 +161,7 @@ class Killed:
                 readers.cancel_scope.cancel()
             await self._check()
         finally:
-            self._stack.close()
+            self.broker.close()
 
     async def _goes_on(self, messages: int) -> None:
         goal = self._acknowledged + messages
