@@ -22,7 +22,7 @@ class ZaichikMemoryPeer(ZaichikPeer):
 
     label = "zaichik, memory topic"
     keeps = NOTHING
-    scenarios = frozenset({"publishing", "work"})
+    scenarios = frozenset({"publishing"})
     link_class: type[ZaichikLink] = ZaichikMemoryLink
 
 
