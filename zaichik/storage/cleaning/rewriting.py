@@ -22,7 +22,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from zaichik.core.tables.keep_last import Rows
+from zaichik.core.tables.keep_last import ROW, Rows
 from zaichik.storage.cleaning.kept import COLUMNS, MOST_COVERED, holes, kept_record, rows_of
 from zaichik.storage.disk import Disk
 from zaichik.storage.record import RecordKind, StoredRecord
@@ -55,6 +55,7 @@ class Rewriting:
         run: see above.
         new: the segment that will replace them.
         offset: the first offset of the next record to be read.
+        wanted: the offset after that record, if it was read already.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Rewriting:
         self.new.clean_below = clean_below
         self.new.deleted_below = deleted_below
         self.offset = run[0].base
+        self.wanted = 0
         self._disk = disk
         self._stuck_from = stuck_from
         self._hidden = f"{folder}/.{self.new.base:020}.log"
@@ -91,6 +93,7 @@ class Rewriting:
         self._offsets = array("q")
         self._times = array("q")
         self._size = 0
+        self._of_messages = 0  # bytes of the new file that messages take
 
     @property
     def size(self) -> int:
@@ -119,9 +122,11 @@ class Rewriting:
             if record is None:
                 self._finish()
                 self._write()
+                self.new.besides = self.new.size - self._of_messages
                 return True
             if record.base + record.count > known:
                 # Which of its messages are live is asked before the next step.
+                self.wanted = record.base + record.count
                 break
             self._add(record, live)
             self._next = None
@@ -189,7 +194,9 @@ class Rewriting:
             self._payloads.append(payloads[row])
             self._offsets.append(offsets[row])
             self._times.append(rows.times[row])
-            self._size += len(keys[row]) + len(payloads[row])
+            size = len(keys[row]) + len(payloads[row])
+            self._size += size
+            self._of_messages += size + ROW + COLUMNS
 
     def _with_tombstones(self, rows: Rows, kept: Sequence[int]) -> list[int]:
         """Returns those rows, and those of tombstones that are dead and may not go yet."""
@@ -201,7 +208,7 @@ class Rewriting:
             if is_tombstone and row not in stays and offset >= self._stuck_from:
                 stays.add(row)
                 self.new.stuck_below = offset + 1
-                self.new.stuck_bytes += len(keys[row]) + COLUMNS + 8
+                self.new.stuck_bytes += len(keys[row]) + ROW + COLUMNS
         return sorted(stays)
 
     # -- writing ---------------------------------------------------------------------------------
