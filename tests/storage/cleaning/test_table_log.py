@@ -270,6 +270,35 @@ def test_if_room_for_a_checkpoint_has_gone_meanwhile_the_copy_is_removed():
     assert table.log.size == table.log._writer.bytes
 
 
+def test_a_stop_does_not_wait_for_it():
+    """DUR-6: however long it would take, the disk is not to blame."""
+    table = Tabled()
+    table.rewriting()
+    while not table.log._rewriting.size:
+        table.turn()
+    table.publish((b"c", b"1"))
+    table.client.heard()
+    table.store.stop_cleaning()
+    for _ in range(2):
+        table.turn()
+    assert table.store.work.is_written
+    (answer,) = table.client.heard()
+    assert isinstance(answer, Published)
+    assert not [name for name in table.disk.content if "/." in name]
+    assert table.log.size == table.log._writer.bytes
+
+
+def test_a_stop_begins_no_other():
+    table = Tabled()
+    table.rewriting()
+    table.store.stop_cleaning()
+    table.fill(4)
+    table.broker.sweep()
+    table.work()
+    assert table.log._rewriting is None
+    assert not any(segment.until for segment in table.segments)
+
+
 def test_damage_ends_it_for_these_files_and_publishing_goes_on():
     """DUR-7."""
     table = Tabled()

@@ -57,6 +57,7 @@ class TableLog(TopicLog):
     ) -> None:
         self._rewriting: Rewriting | None = None
         self._wants_look = False
+        self._is_stopping = False
         self._looks_when_saved = False  # a checkpoint was asked for, so that more may be rewritten
         self._is_step_next = False
         self._owed = 0  # bytes that steps are to read before the next group
@@ -90,6 +91,10 @@ class TableLog(TopicLog):
             self._wants_look = True
             self._work.write(self)
 
+    def stop_cleaning(self) -> None:
+        """See `TopicLog`: what is half done is given up; a start does it again."""
+        self._is_stopping = True
+
     def _has_more_work(self) -> bool:
         return self._wants_look or (self._rewriting is not None and not self.damage)
 
@@ -103,6 +108,8 @@ class TableLog(TopicLog):
             self._look()
         rewriting = self._rewriting
         if rewriting is not None and not self.damage:
+            if self._is_stopping:
+                return partial(self._give_up, rewriting)
             is_turn = self._is_step_next or self._owed > 0 or not self._has_writes()
             if is_turn:
                 return self._gather_step(rewriting)
@@ -134,7 +141,7 @@ class TableLog(TopicLog):
         live += COLUMNS * messages
         besides = max(BESIDES, 8 * writer.checkpoint_bytes)
         self.bound = live * 5 // 2 + 2 * writer.segment_bytes + besides
-        if self._rewriting is not None or self.damage:
+        if self._rewriting is not None or self.damage or self._is_stopping:
             return
         is_full = self.size > self._log_bytes * 3 // 4
         worth = partial(
