@@ -1,5 +1,7 @@
 """Files of a table's log, rewritten without what was superseded."""
 
+import json
+
 import pytest
 from made import changed
 from sim_disk import SimDisk, full
@@ -24,6 +26,16 @@ def two_files():
     log.roll()
     log.write((b"d", b"2"), at_us=70)
     return log
+
+
+def shared(base, ticket, **opened):
+    """A record of shared names, each with these rows, or None if it is gone."""
+    names = {}
+    for name, offsets in opened.items():
+        rows = {str(offset): [1, 0, 0, 0, 0, ticket, 0, 10, ""] for offset in offsets or ()}
+        names[name] = offsets and {"numbers": [0, base, 0, 0, 0, 0, 5, 0], "rows": rows}
+    body = json.dumps({"ticket": ticket, "names": names}).encode()
+    return StoredRecord(base, base, 0, body, RecordKind.NAMES)
 
 
 def records(log, segment):
@@ -94,6 +106,31 @@ def test_positions_that_moved_in_it_are_kept():
         if name.endswith(".state"):
             del log.disk.content[name]
     assert log.found().state.positions == {"reader": 0}
+
+
+def test_shared_names_are_kept_where_no_checkpoint_is_left():
+    """SHR-7: what has changed of one is no name without what it had before."""
+    log = Logged()
+    log.write((b"a", b"1"), (b"b", b"1"))
+    log.writer.write([shared(2, 5, thumbs=[0, 1], mails=[0])])
+    log.write((b"a", b"2"))
+    log.roll()
+    log.writer.write([shared(3, 6, thumbs=[0], gone=[1])])
+    log.writer.write([shared(3, 7, mails=None, gone=[0])])
+    log.write((b"a", b"3"))
+    log.writer.write([shared(4, 8, mails=[3])])
+    log.roll()
+    log.write((b"b", b"2"))
+    before = log.found().state
+    assert {*before.names} == {"thumbs", "mails", "gone"}
+    log.rewrite()
+    log.rewrite(first=1)
+    for name in list(log.disk.content):
+        if name.endswith(".state"):
+            del log.disk.content[name]
+    found = log.found()
+    assert found.damage == ""
+    assert (found.state.names, found.state.ticket) == (before.names, 8)
 
 
 def test_what_a_repair_has_given_up_stays_so():

@@ -11,18 +11,18 @@ crash came before its removal. Nobody is sent anything from these files, so noth
 A tombstone that is gone from the table stays in the file until no older message of its key can be
 in an older one: a start would find that message, and nothing that deletes it.
 
-Named positions that have moved in the old files are kept. Producers' numbers and shared names are
-not: a start reads no further back than the last two checkpoints, which have them, unless both are
-damaged.
+Named positions that have moved in the old files are kept, and what has changed of shared names.
+Producers' numbers are not: a start reads no further back than the last two checkpoints, which have
+them, unless both are damaged.
 """
 
-import json
 import secrets
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from zaichik.core.tables.keep_last import ROW, Rows
+from zaichik.storage.cleaning.changes import Changes
 from zaichik.storage.cleaning.kept import COLUMNS, MOST_COVERED, holes, kept_record, rows_of
 from zaichik.storage.disk import Disk
 from zaichik.storage.record import RecordKind, StoredRecord
@@ -50,6 +50,7 @@ class Rewriting:
         clean_below: messages that are superseded below this offset are left out.
         stuck_from: tombstones from this offset on stay.
         deleted_below: see `Segment`.
+        is_first: whether the log has nothing before them.
 
     Attributes:
         run: see above.
@@ -67,6 +68,8 @@ class Rewriting:
         clean_below: int,
         stuck_from: int,
         deleted_below: int,
+        *,
+        is_first: bool,
     ) -> None:
         folder, _, _ = run[0].path.rpartition("/")
         self.run = run
@@ -84,7 +87,7 @@ class Rewriting:
         self._records = self._read()
         self._next: StoredRecord | None = None
         self._read_bytes = 0
-        self._moved: dict[str, int | None] = {}
+        self._changes = Changes(is_first=is_first)
         # What will be in the next record, and the offset that it begins with.
         self._end = self.new.base
         self._accepted_us = self.new.accepted_us
@@ -159,9 +162,8 @@ class Rewriting:
     def _add(self, record: StoredRecord, live: "array[int]") -> None:
         self.offset = record.base + record.count
         self._accepted_us = max(self._accepted_us, record.accepted_us)
-        if record.kind == RecordKind.POSITIONS:
-            self._moved |= json.loads(record.body)
-        elif record.kind == RecordKind.LOST and record.count:
+        self._changes.add(record)
+        if record.kind == RecordKind.LOST and record.count:
             # What a repair has given up is known by its record.
             self._cover(record.base)
             self._put(StoredRecord(record.base, self._accepted_us, record.count, b"", record.kind))
@@ -237,9 +239,8 @@ class Rewriting:
 
     def _finish(self) -> None:
         self._cover(self.new.until)
-        if self._moved:
-            body = json.dumps(self._moved).encode()
-            self._put(StoredRecord(self._end, self._accepted_us, 0, body, RecordKind.POSITIONS))
+        for record in self._changes.records(self._end, self._accepted_us):
+            self._put(record)
 
     def _put(self, record: StoredRecord) -> None:
         # The file is synced as a whole before it counts: all of it is one group.
