@@ -25,6 +25,12 @@ CLEANING_SLIPS = [
         "pass",
     ),
     TableSlip(
+        "shared names in a file are lost with it",
+        "Changes.add",
+        'self._names.add(saved["names"])',
+        "pass",
+    ),
+    TableSlip(
         "a checkpoint that replaces the last one counts as another",
         "Writer.save",
         "self._state.end != self._saved_end",
@@ -45,8 +51,8 @@ CLEANING_SLIPS = [
     TableSlip(
         "a checkpoint comes only after the copy",
         "TableLog._step",
-        "if not writer.is_saved",
-        "if False",
+        "not writer.is_saved",
+        "False",
     ),
     TableSlip(
         "what a repair has given up becomes a hole",

@@ -1,5 +1,6 @@
 """Files of a table's log, rewritten without what was superseded."""
 
+import errno
 import json
 
 import pytest
@@ -197,6 +198,18 @@ def test_a_checkpoint_proves_what_has_superseded_before_that_goes():
     assert f"{8:020}.log: damaged at position 4096" in found.damage
 
 
+def test_the_file_of_the_checkpoint_before_is_not_rewritten():
+    """DUR-10: where no message has come since the last one, the next one takes its place."""
+    log = two_files()
+    log.writer.save()
+    log.writer.write([positions(9)])
+    log.writer.save()
+    assert log.writer.rewritable_below(is_full=False) == -1
+    log.write((b"a", b"1"))
+    log.writer.save()
+    assert log.writer.rewritable_below(is_full=False) == 8
+
+
 def test_without_room_for_a_checkpoint_nothing_is_replaced():
     log = two_files()
     before = dict(log.disk.content)
@@ -214,6 +227,16 @@ def test_damage_is_left_as_it_is():
     log.disk.content[path] = changed(log.disk.content[path], HEAD_SIZE + 70)
     work = log.writer.rewriting(log.writer.segments[:1], 4, 9, 2**62)
     with pytest.raises(CannotRewrite, match="is damaged at position 4096"):
+        work.step(log.kept.live_offsets(0, 100), 4)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "bad sector"), FileNotFoundError(2, "gone")])
+def test_what_cannot_be_read_is_damage(error):
+    """DUR-7: of a file that nobody reads, it does not end the broker."""
+    log = two_files()
+    log.disk.under_way = lambda method, _: error if method == "read" else None
+    work = log.writer.rewriting(log.writer.segments[:1], 4, 9, 2**62)
+    with pytest.raises(CannotRewrite, match=f"{0:020}.log cannot be read: .*(bad sector|gone)"):
         work.step(log.kept.live_offsets(0, 100), 4)
 
 

@@ -27,7 +27,7 @@ from zaichik.storage.cleaning.kept import COLUMNS, MOST_COVERED, holes, kept_rec
 from zaichik.storage.disk import Disk
 from zaichik.storage.record import RecordKind, StoredRecord
 from zaichik.storage.segment import HEAD_SIZE, Segment, TopicHeader
-from zaichik.storage.walk import walk
+from zaichik.storage.walk import Step, walk
 from zaichik_protocol import Batch
 
 STEP = 1024 * 1024  # bytes that are read in one step, while writes wait
@@ -36,7 +36,7 @@ RECORD_MESSAGES = 4096  # in a record, at most
 
 
 class CannotRewrite(Exception):
-    """The files are damaged, so they stay as they are."""
+    """The files are damaged, or cannot be read, so they stay as they are."""
 
 
 class Rewriting:
@@ -113,7 +113,7 @@ class Rewriting:
             known: below this offset, these are all.
 
         Raises:
-            CannotRewrite: something is damaged.
+            CannotRewrite: something is damaged, or cannot be read.
             DiskFull, StorageFailed: as `Disk.write`.
         """
         if not self._written:
@@ -151,13 +151,19 @@ class Rewriting:
         """Returns the records of the old files."""
         end = self.new.base
         for segment in self.run:
-            for step in walk(self._disk, segment):
+            for step in self._walk(segment):
                 record = step.record
                 if record is None or record.base != end:
                     raise CannotRewrite(f"{segment.path} is damaged at position {step.position}")
                 end = record.base + record.count
                 self._read_bytes += step.end - step.position
                 yield record
+
+    def _walk(self, segment: Segment) -> Iterator[Step]:
+        try:
+            yield from walk(self._disk, segment)
+        except OSError as error:
+            raise CannotRewrite(f"{segment.path} cannot be read: {error}") from error
 
     def _add(self, record: StoredRecord, live: "array[int]") -> None:
         self.offset = record.base + record.count
