@@ -13,6 +13,7 @@ from zaichik.server.persistence import Persistence, persistence_of
 from zaichik.server.server import Server
 from zaichik.storage.disk import StorageFailed
 from zaichik.storage.store import CLOCK, Store
+from zaichik.storage.topic_log import TopicLog
 
 pytestmark = pytest.mark.anyio
 
@@ -64,6 +65,16 @@ async def test_after_a_failure_nothing_is_written_at_the_end():
     assert len(disk.calls) == calls
     with pytest.raises(StorageFailed, match="the disk has not answered for 5 s"):
         persistence.check()
+
+
+@pytest.mark.usefixtures("patchable")
+async def test_a_stop_has_nothing_rewritten_any_more(monkeypatch):
+    """DUR-10: that may take long, and a stop waits only for what was accepted (DUR-6)."""
+    persistence, _ = await stored()
+    asked = []
+    monkeypatch.setattr(TopicLog, "stop_cleaning", lambda log: asked.append(log))
+    await persistence.drain()
+    assert len(asked) == 1
 
 
 async def test_a_server_without_a_folder_keeps_nothing_and_waits_for_nothing():

@@ -214,6 +214,28 @@ def test_a_large_checkpoint_is_made_less_often(monkeypatch):
     assert len(names(disk, ".state")) == 2
 
 
+def test_a_checkpoint_that_replaces_the_last_one_leaves_the_one_before():
+    """DUR-10: without a message between them they have one name, and so the older one counts on."""
+    disk, log = written([[message(0)]])
+    log.save()
+    log._active = None
+    log.write([message(1)])
+    log.save()
+    assert log.rewritable_below(is_full=False) == 0
+    log.write([positions(2)])
+    log.save()
+    assert log.rewritable_below(is_full=False) == 0
+    found = recover(disk, FOLDER)
+    again = writer(disk, found.topic, found)
+    again.write([positions(2)])
+    again.save()
+    assert len(names(disk, ".state")) == 2
+    assert again.rewritable_below(is_full=False) == 0
+    again.write([message(2)])
+    again.save()
+    assert again.rewritable_below(is_full=False) == 2
+
+
 def test_nothing_new_needs_no_checkpoint_and_a_start_knows_how_much_is_new():
     disk, log = written([[message(0)]])
     log.save()

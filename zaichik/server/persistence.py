@@ -127,6 +127,7 @@ class FolderPersistence(Persistence):
 
     async def drain(self) -> None:
         """See `Persistence`. If it is not done by then, the disk has failed (DUR-6)."""
+        self._store.stop_cleaning()
         between_turns = self._broker.scheduler.between_turns()
         with between_turns, self._bugs.contained("a sweep of the topics"):
             self._broker.sweep()  # queues the positions that have moved

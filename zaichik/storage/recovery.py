@@ -75,6 +75,7 @@ class Recovered:
         saved: the first offset of the segment that the newest checkpoint belongs to; -1 if there is
             none.
         saved_before: the same of the checkpoint before.
+        saved_end: the offset after the last message, as the newest checkpoint says; -1 without one.
         kept: of a table: what is in it.
         unsaved: bytes of records after that.
     """
@@ -87,6 +88,7 @@ class Recovered:
     is_kept: bool = False
     saved: int = -1
     saved_before: int = -1
+    saved_end: int = -1
     kept: KeepLast | None = None
     unsaved: int = 0
 
@@ -304,6 +306,7 @@ def _from_checkpoint(
         place, position, fields, keys = max(good, key=itemgetter(0, 1))
         recovered.state.restore(fields, keys)
         recovered.saved = fields["segment"]
+        recovered.saved_end = fields["end"]
         if len(good) > 1:
             recovered.saved_before = sorted(good, key=itemgetter(0, 1))[-2][2]["segment"]
         return place, position, synced

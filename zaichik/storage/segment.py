@@ -143,6 +143,8 @@ class Segment:
         clean_below: no message in it is superseded by one below this offset.
         deleted_below: of one that rewriting has made: an offset above every tombstone that is gone
             from it.
+        besides: bytes of one that this run of the broker has rewritten, besides its live messages
+            and what is stuck: its head, headers, positions. 0 if that is not known.
         stuck_below, stuck_bytes: of tombstones that are gone from the table and could not be left
             out yet: the offset after the last one, and what they take.
         is_rewritable: whether it was not found damaged.
@@ -160,6 +162,7 @@ class Segment:
         self.until = 0
         self.clean_below = 0
         self.deleted_below = 0
+        self.besides = 0
         self.stuck_below = 0
         self.stuck_bytes = 0
         self.is_rewritable = True

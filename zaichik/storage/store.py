@@ -310,6 +310,11 @@ class Store(DiskBudget):
 
     # -- the end -----------------------------------------------------------------------------------
 
+    def stop_cleaning(self) -> None:
+        """Have nothing rewritten any more, so that what waits for the disk is soon written."""
+        for log in self._logs:
+            log.stop_cleaning()
+
     def save(self, now_us: int) -> None:
         """Write checkpoints and the time, so that the next start has less to read.
 

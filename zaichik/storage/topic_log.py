@@ -97,6 +97,9 @@ class TopicLog:
     def clean(self) -> None:
         """See `Log`: nothing is superseded."""
 
+    def stop_cleaning(self) -> None:
+        """Rewrite nothing any more: the broker is stopping."""
+
     def size_from(self, offset: int) -> int:
         """See `Log`."""
         return self._writer.bytes_from(offset)

@@ -59,6 +59,7 @@ class Writer:
         self._saved = 0  # size of the last checkpoint
         self._saved_in = recovered.saved  # the base of the segment that it is of; -1: there is none
         self._saved_before = recovered.saved_before  # the same of the one before
+        self._saved_end = recovered.saved_end  # what the name of the last one says
         settings = topic.settings
         self._log_bytes = settings["log_bytes"]
         self.segment_bytes = min(settings["segment_bytes"], self._log_bytes // 8)
@@ -183,8 +184,11 @@ class Writer:
             )
             return
         self._unsaved = 0
-        self._saved_before = self._saved_in
+        # Where no message has come since, it has replaced the last one.
+        if self._state.end != self._saved_end:
+            self._saved_before = self._saved_in
         self._saved_in = last.base
+        self._saved_end = self._state.end
         names = sorted_names(self._disk.files(self.folder), "state")
         old = names[:-KEPT_CHECKPOINTS]
         self._disk.remove([f"{self.folder}/{name}" for name in old])
@@ -229,7 +233,14 @@ class Writer:
         """Returns the rewriting of neighbouring segments: see there."""
         deleted_below = self._state.deleted_below
         return Rewriting(
-            self._disk, self._topic, run, until, clean_below, stuck_from, deleted_below
+            self._disk,
+            self._topic,
+            run,
+            until,
+            clean_below,
+            stuck_from,
+            deleted_below,
+            is_first=run[0] is self.segments[0],
         )
 
     def put_in_place(self, done: Rewriting) -> bool:

@@ -277,6 +277,27 @@ def test_what_can_be_read_of_a_range_is_counted():
     assert rows.live_between(0, 4)[0] == 2
 
 
+def test_what_messages_of_a_range_take_is_exact_where_a_part_is_cut():
+    """A large message among small ones takes no share of theirs."""
+    rows = kept([(b"a", b"1"), (b"b", b"22")], [(b"large", bytes(9000))], [(b"c", b"3")])
+    assert rows.live_between(0, 2) == (2, 2 + 3 + 2 * 8)
+    assert rows.live_between(1, 3) == (2, 3 + 9005 + 2 * 8)
+    rows.append(rows.judge(batch((b"a", b"4"))), 5)
+    assert rows.live_between(0, 2) == (1, 3 + 8)
+    assert rows.live_between(0, 9) == (4, 3 + 9005 + 2 + 2 + 4 * 8)
+    assert rows.live_between(5, 9) == (0, 0)
+
+
+def test_live_offsets_reach_as_far_as_was_asked():
+    rows = KeepLast()
+    for number in range(3 * ROWS):
+        rows.append(rows.judge(batch((b"%d" % number, b""))), 1)
+    assert len(rows.live_offsets(0, 1)) == ROWS
+    assert len(rows.live_offsets(0, 1, ROWS)) == ROWS
+    assert len(rows.live_offsets(0, 1, ROWS + 1)) == 2 * ROWS
+    assert len(rows.live_offsets(5, 2 * ROWS, 7)) == 3 * ROWS - 5
+
+
 def test_waiters_are_called_once_and_may_wait_again():
     rows = KeepLast()
     woken = []

@@ -21,8 +21,38 @@ CLEANING_SLIPS = [
     TableSlip(
         "positions in a file are lost with it",
         "Rewriting._add",
-        "self._moved |= json.loads(record.body)",
+        "self._changes.add(record)",
         "pass",
+    ),
+    TableSlip(
+        "shared names in a file are lost with it",
+        "Changes.add",
+        'self._names.add(saved["names"])',
+        "pass",
+    ),
+    TableSlip(
+        "a checkpoint that replaces the last one counts as another",
+        "Writer.save",
+        "self._state.end != self._saved_end",
+        "True",
+    ),
+    TableSlip(
+        "a stop waits for rewriting",
+        "TableLog.stop_cleaning",
+        "self._is_stopping = True",
+        "pass",
+    ),
+    TableSlip(
+        "what else is in a file is never learned",
+        "Rewriting.step",
+        "self.new.besides = self.new.size - self._of_messages",
+        "pass",
+    ),
+    TableSlip(
+        "a checkpoint comes only after the copy",
+        "TableLog._step",
+        "not writer.is_saved",
+        "False",
     ),
     TableSlip(
         "what a repair has given up becomes a hole",

@@ -1,6 +1,6 @@
 """Which files of a table's log are rewritten."""
 
-from zaichik.storage.cleaning.choice import clean_below, size_after, worth_rewriting
+from zaichik.storage.cleaning.choice import clean_below, sizes_after, worth_rewriting
 from zaichik.storage.segment import HEAD_SIZE, Segment
 
 MOST = 100_000
@@ -84,10 +84,35 @@ def test_a_file_in_the_way_of_tombstones_is_rewritten_first():
 
 def test_what_a_file_will_take_has_its_head_and_the_columns():
     segments = [segment(0), segment(10)]
-    size = size_after(segments, 0, lambda *_: (10, 1000))
-    assert size == HEAD_SIZE + 64 + 1000 + 10 * 12
+    sizes = sizes_after(segments, lambda *_: (10, 1000))
+    assert sizes == [HEAD_SIZE + 64 + 1000 + 10 * 12]
 
 
 def test_a_tombstone_may_go_from_the_first_file_whenever_it_is_gone():
     assert clean_below([]) > 2**62
     assert clean_below([segment(0, clean=7), segment(5, clean=3)]) == 3
+
+
+def test_what_a_file_has_besides_is_known_once_it_was_rewritten():
+    """DUR-10: so it is not rewritten for that again."""
+    segments = [segment(0), segment(10)]
+    segments[0].besides = 40_000
+    assert sizes_after(segments, lambda *_: (10, 1000)) == [40_000 + 1000 + 10 * 12]
+
+
+def test_a_few_tombstones_do_not_pay_for_reading_what_is_in_their_way():
+    """TAB-5: otherwise a few bytes of them would have all files before them rewritten."""
+    few = [segment(0), segment(10), segment(20, 8_000, stuck=(25, 8_000)), segment(30)]
+    live = {0: 50_000, 10: 50_000}
+    assert chosen(few, live) == []
+    few[2] = segment(20, 30_000, stuck=(25, 30_000))
+    assert chosen(few, live) == [0]
+    few[0].clean_below = 25
+    few[2] = segment(20, 14_000, stuck=(25, 14_000))
+    assert chosen(few, live) == [10]
+
+
+def test_nothing_is_rewritten_for_tombstones_that_damage_keeps_from_going():
+    segments = [segment(0), segment(10), segment(20, stuck=(25, 45_000)), segment(30)]
+    segments[1].is_rewritable = False
+    assert chosen(segments, {0: 50_000, 10: 50_000}) == []

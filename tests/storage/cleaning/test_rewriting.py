@@ -1,5 +1,8 @@
 """Files of a table's log, rewritten without what was superseded."""
 
+import errno
+import json
+
 import pytest
 from made import changed
 from sim_disk import SimDisk, full
@@ -24,6 +27,16 @@ def two_files():
     log.roll()
     log.write((b"d", b"2"), at_us=70)
     return log
+
+
+def shared(base, ticket, **opened):
+    """A record of shared names, each with these rows, or None if it is gone."""
+    names = {}
+    for name, offsets in opened.items():
+        rows = {str(offset): [1, 0, 0, 0, 0, ticket, 0, 10, ""] for offset in offsets or ()}
+        names[name] = offsets and {"numbers": [0, base, 0, 0, 0, 0, 5, 0], "rows": rows}
+    body = json.dumps({"ticket": ticket, "names": names}).encode()
+    return StoredRecord(base, base, 0, body, RecordKind.NAMES)
 
 
 def records(log, segment):
@@ -96,6 +109,31 @@ def test_positions_that_moved_in_it_are_kept():
     assert log.found().state.positions == {"reader": 0}
 
 
+def test_shared_names_are_kept_where_no_checkpoint_is_left():
+    """SHR-7: what has changed of one is no name without what it had before."""
+    log = Logged()
+    log.write((b"a", b"1"), (b"b", b"1"))
+    log.writer.write([shared(2, 5, thumbs=[0, 1], mails=[0])])
+    log.write((b"a", b"2"))
+    log.roll()
+    log.writer.write([shared(3, 6, thumbs=[0], gone=[1])])
+    log.writer.write([shared(3, 7, mails=None, gone=[0])])
+    log.write((b"a", b"3"))
+    log.writer.write([shared(4, 8, mails=[3])])
+    log.roll()
+    log.write((b"b", b"2"))
+    before = log.found().state
+    assert {*before.names} == {"thumbs", "mails", "gone"}
+    log.rewrite()
+    log.rewrite(first=1)
+    for name in list(log.disk.content):
+        if name.endswith(".state"):
+            del log.disk.content[name]
+    found = log.found()
+    assert found.damage == ""
+    assert (found.state.names, found.state.ticket) == (before.names, 8)
+
+
 def test_what_a_repair_has_given_up_stays_so():
     """DUR-7."""
     log = Logged()
@@ -160,6 +198,18 @@ def test_a_checkpoint_proves_what_has_superseded_before_that_goes():
     assert f"{8:020}.log: damaged at position 4096" in found.damage
 
 
+def test_the_file_of_the_checkpoint_before_is_not_rewritten():
+    """DUR-10: where no message has come since the last one, the next one takes its place."""
+    log = two_files()
+    log.writer.save()
+    log.writer.write([positions(9)])
+    log.writer.save()
+    assert log.writer.rewritable_below(is_full=False) == -1
+    log.write((b"a", b"1"))
+    log.writer.save()
+    assert log.writer.rewritable_below(is_full=False) == 8
+
+
 def test_without_room_for_a_checkpoint_nothing_is_replaced():
     log = two_files()
     before = dict(log.disk.content)
@@ -177,6 +227,16 @@ def test_damage_is_left_as_it_is():
     log.disk.content[path] = changed(log.disk.content[path], HEAD_SIZE + 70)
     work = log.writer.rewriting(log.writer.segments[:1], 4, 9, 2**62)
     with pytest.raises(CannotRewrite, match="is damaged at position 4096"):
+        work.step(log.kept.live_offsets(0, 100), 4)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "bad sector"), FileNotFoundError(2, "gone")])
+def test_what_cannot_be_read_is_damage(error):
+    """DUR-7: of a file that nobody reads, it does not end the broker."""
+    log = two_files()
+    log.disk.under_way = lambda method, _: error if method == "read" else None
+    work = log.writer.rewriting(log.writer.segments[:1], 4, 9, 2**62)
+    with pytest.raises(CannotRewrite, match=f"{0:020}.log cannot be read: .*(bad sector|gone)"):
         work.step(log.kept.live_offsets(0, 100), 4)
 
 

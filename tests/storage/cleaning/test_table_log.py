@@ -17,6 +17,7 @@ from zaichik.storage.store import Store
 from zaichik_protocol import (
     DURABLE,
     TABLES,
+    Commit,
     CreateTopic,
     Delete,
     Deleted,
@@ -26,6 +27,7 @@ from zaichik_protocol import (
     Publish,
     Published,
     Setting,
+    Subscribe,
 )
 
 KIB = 1024
@@ -106,8 +108,10 @@ class Tabled:
         return [name for name, _ in self.disk.calls[before:]]
 
     def work(self):
-        while self.turn() is not None:
-            pass
+        for _ in range(5000):
+            if self.turn() is None:
+                return
+        raise AssertionError("it never ends")
 
     def fill(self, files, key=b"a"):
         """Publish so much that so many files are closed, of which one message is live."""
@@ -199,6 +203,100 @@ def test_a_quiet_table_is_not_looked_at_again():
     table.broker.sweep()
     assert not table.store.work.has_writes
     assert len(table.disk.calls) == before
+
+
+def test_a_file_is_not_rewritten_again_before_something_in_it_has_changed():
+    """DUR-10: positions take most of it, and the first rewriting has freed the rest."""
+    table = Tabled()
+    table.publish((b"a", bytes(100)))
+    for number in range(400):
+        subscribed = Subscribe(1000 + number, "t", name=f"reader {number:010}", credit=1)
+        table.client.tell(subscribed, Commit(2000 + number, 1000 + number, 1))
+    table.broker.sweep()
+    table.fill(4)
+    table.work()
+    first = table.segments[0]
+    assert first.until
+    assert first.size > 2 * (HEAD_SIZE + 64)
+    table.log._wants_look = True
+    assert table.log._rewriting is None
+    table.log.gather()
+    assert table.log._rewriting is None
+
+
+def test_a_record_with_more_messages_than_a_step_is_given_is_rewritten(monkeypatch):
+    """DUR-10: `max_batch` can be raised."""
+    monkeypatch.setattr(table_log, "OFFSETS", 1000)
+    table = Tabled()
+    table.publish(*[(b"%d" % number, b"x") for number in range(1500)])
+    table.publish((b"a", bytes(60 * KIB)))
+    table.fill(4)
+    table.work()
+    assert table.segments[0].until
+    before = content(table.retained.kept)
+    table.restart()
+    assert content(table.retained.kept) == before
+
+
+def test_without_room_for_a_checkpoint_nothing_is_copied():
+    """Not again and again, above all."""
+    table = Tabled()
+    table.rewriting()
+    table.log._is_step_next = False
+    table.publish((b"a", b"x"))
+    table.turn()
+    table.disk.under_way = lambda method, _: full() if method == "replace" else None
+    before = len(table.disk.calls)
+    table.work()
+    assert table.log._rewriting is None
+    written = [path for method, path in table.disk.calls[before:] if method == "write"]
+    assert not [path for path in written if "/." in path]
+    table.disk.under_way = lambda *_: None
+    table.fill(2)
+    table.work()
+    assert table.log.size < 400 * KIB
+
+
+def test_if_room_for_a_checkpoint_has_gone_meanwhile_the_copy_is_removed():
+    table = Tabled()
+    table.rewriting()
+    while not table.log._rewriting.size:
+        table.turn()
+    table.publish((b"a", b"x"))
+    table.disk.under_way = lambda method, _: full() if method == "replace" else None
+    table.work()
+    assert table.log._rewriting is None
+    assert not [name for name in table.disk.content if "/." in name]
+    assert table.log.size == table.log._writer.bytes
+
+
+def test_a_stop_does_not_wait_for_it():
+    """DUR-6: however long it would take, the disk is not to blame."""
+    table = Tabled()
+    table.rewriting()
+    while not table.log._rewriting.size:
+        table.turn()
+    table.publish((b"c", b"1"))
+    table.client.heard()
+    table.store.stop_cleaning()
+    for _ in range(2):
+        table.turn()
+    assert table.store.work.is_written
+    (answer,) = table.client.heard()
+    assert isinstance(answer, Published)
+    assert not [name for name in table.disk.content if "/." in name]
+    assert table.log.size == table.log._writer.bytes
+
+
+def test_a_stop_begins_no_other():
+    table = Tabled()
+    table.rewriting()
+    table.store.stop_cleaning()
+    table.fill(4)
+    table.broker.sweep()
+    table.work()
+    assert table.log._rewriting is None
+    assert not any(segment.until for segment in table.segments)
 
 
 def test_damage_ends_it_for_these_files_and_publishing_goes_on():

@@ -66,6 +66,32 @@ def test_a_sector_of_another_file_does_not_tell_the_salt():
     assert found.accepted_us > 0
 
 
+def test_records_outvote_the_checkpoint_of_a_file_that_was_replaced():
+    """Its salt is in no record; nor must it be believed where it is in some of another file."""
+    disk, segment = without_head()
+    found = salvage(disk, FOLDER, 0, segment.size, [5])
+    assert (found.salt, found.accepted_us) == (segment.salt, 7)
+    strange, log = written([[message(base)] for base in range(4)])
+    disk, own = written([[message(base)] for base in range(70)])
+    sector = strange.content[LOG][HEAD_SIZE:][:SECTOR]
+    data = disk.content[LOG]
+    disk.content[LOG] = bytes(HEAD_SIZE) + sector + data[HEAD_SIZE + len(sector) :]
+    found = salvage(disk, FOLDER, 0, len(data), [log.segments[0].salt])
+    assert found.salt == own.segments[0].salt
+
+
+def test_a_checkpoint_decides_where_all_records_may_be_of_another_file():
+    """Of the own records, one is left."""
+    strange, log = written([[message(base)] for base in range(9)])
+    disk, own = written([[message(base)] for base in range(10)])
+    foreign = strange.content[LOG][HEAD_SIZE:]
+    data = disk.content[LOG]
+    disk.content[LOG] = bytes(HEAD_SIZE) + foreign + data[HEAD_SIZE + len(foreign) :]
+    salts = [log.segments[0].salt, own.segments[0].salt]
+    assert salvage(disk, FOLDER, 0, len(data), salts[1:]).salt == salts[1]
+    assert salvage(disk, FOLDER, 0, len(data), []).salt == salts[0]
+
+
 def test_of_a_file_that_is_missing_the_checkpoint_tells_the_salt():
     disk, _ = written([])
     found = salvage(disk, FOLDER, 70, 0, [4, 5])

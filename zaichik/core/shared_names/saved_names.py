@@ -21,6 +21,7 @@ OF_OPEN = 9
 OF_DEAD = 4
 # start, next, done, skipped, passed, forgotten, max_deliveries, by_key
 OF_NUMBERS = 8
+NEXT = 1  # the index of `next`
 # Numbers, and rows by offset.
 SavedName = dict[str, Any]
 
@@ -80,6 +81,66 @@ def take_over(names: dict[str, SavedName], changes: dict[str, SavedName | None])
                 known["rows"].pop(offset, None)
             else:
                 known["rows"][offset] = row
+
+
+class FoldedChanges:
+    """What many changes of names change together.
+
+    Rows that were opened and settled among them leave no trace. So what is left is no more than
+    what was open at the first of them or the last, however many there were.
+
+    Args:
+        is_first: whether nothing was known of any name before.
+    """
+
+    def __init__(self, *, is_first: bool) -> None:
+        self._is_first = is_first
+        self._gone: dict[str, None] = {}
+        self._names: dict[str, SavedName] = {}
+        # By name, the least offset of which no row can be from before.
+        self._new_from: dict[str, int] = {}
+
+    def add(self, changes: dict[str, SavedName | None]) -> None:
+        """Add the next changes."""
+        for key, change in changes.items():
+            if change is None:
+                self._gone[key] = None
+                self._names.pop(key, None)
+            elif key in self._names:
+                self._change(key, change)
+            else:
+                self._begin(key, change)
+
+    def _begin(self, key: str, change: SavedName) -> None:
+        rows = dict(change["rows"])
+        new_from = change["numbers"][NEXT]
+        # A name that was made again has nothing of the one before.
+        if self._is_first or key in self._gone:
+            rows = {offset: row for offset, row in rows.items() if row is not None}
+            new_from = 0
+        self._names[key] = {"numbers": change["numbers"], "rows": rows}
+        self._new_from[key] = new_from
+
+    def _change(self, key: str, change: SavedName) -> None:
+        known = self._names[key]
+        known["numbers"] = change["numbers"]
+        for offset, row in change["rows"].items():
+            if row is None and int(offset) >= self._new_from[key]:
+                known["rows"].pop(offset, None)
+            else:
+                known["rows"][offset] = row
+
+    def changes(self) -> list[dict[str, SavedName | None]]:
+        """Returns changes to be taken over one after another, with the same result.
+
+        Names that have gone come first: some of them may have been made again.
+        """
+        found: list[dict[str, SavedName | None]] = []
+        if self._gone and not self._is_first:
+            found.append(dict.fromkeys(self._gone))
+        if self._names:
+            found.append({**self._names})
+        return found
 
 
 def queue_of(name: SavedName) -> SavedQueue:

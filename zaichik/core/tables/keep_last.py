@@ -125,6 +125,20 @@ class Part:
         payloads = self.payload_ends
         return keys[row + 1] - keys[row] + payloads[row + 1] - payloads[row] + ROW
 
+    def size_between(self, row: int, stop: int) -> int:
+        """Returns what the rows from one up to another, that are not dead, take: see `size`."""
+        keys = self.key_ends[row : stop + 1]
+        payloads = self.payload_ends[row : stop + 1]
+        alive = self.alive[row:stop]
+        live = alive.count(1)
+        key_size: int = keys[-1] - keys[0]
+        payload_size: int = payloads[-1] - payloads[0]
+        # Often none of them is dead, and then no single row is looked at.
+        if live < len(alive):
+            key_size = sum(compress(map(sub, keys[1:], keys), alive))
+            payload_size = sum(compress(map(sub, payloads[1:], payloads), alive))
+        return key_size + payload_size + ROW * live
+
     def together(self, row: int) -> "Together":
         """Returns the rows from that one on that were accepted at the same time.
 
@@ -789,29 +803,34 @@ class KeepLast:
         return self._parts[index].times[row]
 
     def live_between(self, begin: int, end: int) -> tuple[int, int]:
-        """Returns how many messages of these offsets can be read, and about what they take."""
+        """Returns how many messages of these offsets can be read, and what they take."""
         messages = 0
         size = 0
         for at in range(bisect_right(self._ends, begin), len(self._parts)):
             part = self._parts[at]
             if part.offsets[0] >= end:
                 break
-            live = part.live
-            first = part.row(begin)
-            stop = part.row(end)
-            if first or stop < len(part.alive):
-                live = part.alive.count(1, first, stop)
-            messages += live
-            size += part.live_bytes * live // part.live
+            rows = len(part.alive)
+            first = min(part.row(begin), rows)
+            stop = min(part.row(end), rows)
+            if first or stop < rows:
+                messages += part.alive.count(1, first, stop)
+                size += part.size_between(first, stop)
+            else:
+                messages += part.live
+                size += part.live_bytes
         return messages, size
 
-    def live_offsets(self, offset: int, most: int) -> "array[int]":
-        """Returns the first offsets from that one on that can be read, a part more than `most`."""
+    def live_offsets(self, offset: int, most: int, until: int = 0) -> "array[int]":
+        """Returns the first offsets from that one on that can be read.
+
+        They are a part more than `most`, or all below `until` if these are more.
+        """
         found = array("q")
         for at in range(bisect_right(self._ends, offset), len(self._parts)):
-            if len(found) >= most:
-                break
             part = self._parts[at]
+            if len(found) >= most and part.offsets[0] >= until:
+                break
             first = part.row(offset)
             found.extend(compress(part.offsets[first:], part.alive[first:]))
         return found

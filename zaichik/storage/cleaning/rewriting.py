@@ -11,23 +11,23 @@ crash came before its removal. Nobody is sent anything from these files, so noth
 A tombstone that is gone from the table stays in the file until no older message of its key can be
 in an older one: a start would find that message, and nothing that deletes it.
 
-Named positions that have moved in the old files are kept. Producers' numbers and shared names are
-not: a start reads no further back than the last two checkpoints, which have them, unless both are
-damaged.
+Named positions that have moved in the old files are kept, and what has changed of shared names.
+Producers' numbers are not: a start reads no further back than the last two checkpoints, which have
+them, unless both are damaged.
 """
 
-import json
 import secrets
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from zaichik.core.tables.keep_last import Rows
+from zaichik.core.tables.keep_last import ROW, Rows
+from zaichik.storage.cleaning.changes import Changes
 from zaichik.storage.cleaning.kept import COLUMNS, MOST_COVERED, holes, kept_record, rows_of
 from zaichik.storage.disk import Disk
 from zaichik.storage.record import RecordKind, StoredRecord
 from zaichik.storage.segment import HEAD_SIZE, Segment, TopicHeader
-from zaichik.storage.walk import walk
+from zaichik.storage.walk import Step, walk
 from zaichik_protocol import Batch
 
 STEP = 1024 * 1024  # bytes that are read in one step, while writes wait
@@ -36,7 +36,7 @@ RECORD_MESSAGES = 4096  # in a record, at most
 
 
 class CannotRewrite(Exception):
-    """The files are damaged, so they stay as they are."""
+    """The files are damaged, or cannot be read, so they stay as they are."""
 
 
 class Rewriting:
@@ -50,11 +50,13 @@ class Rewriting:
         clean_below: messages that are superseded below this offset are left out.
         stuck_from: tombstones from this offset on stay.
         deleted_below: see `Segment`.
+        is_first: whether the log has nothing before them.
 
     Attributes:
         run: see above.
         new: the segment that will replace them.
         offset: the first offset of the next record to be read.
+        wanted: the offset after that record, if it was read already.
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class Rewriting:
         clean_below: int,
         stuck_from: int,
         deleted_below: int,
+        *,
+        is_first: bool,
     ) -> None:
         folder, _, _ = run[0].path.rpartition("/")
         self.run = run
@@ -74,6 +78,7 @@ class Rewriting:
         self.new.clean_below = clean_below
         self.new.deleted_below = deleted_below
         self.offset = run[0].base
+        self.wanted = 0
         self._disk = disk
         self._stuck_from = stuck_from
         self._hidden = f"{folder}/.{self.new.base:020}.log"
@@ -82,7 +87,7 @@ class Rewriting:
         self._records = self._read()
         self._next: StoredRecord | None = None
         self._read_bytes = 0
-        self._moved: dict[str, int | None] = {}
+        self._changes = Changes(is_first=is_first)
         # What will be in the next record, and the offset that it begins with.
         self._end = self.new.base
         self._accepted_us = self.new.accepted_us
@@ -91,6 +96,7 @@ class Rewriting:
         self._offsets = array("q")
         self._times = array("q")
         self._size = 0
+        self._of_messages = 0  # bytes of the new file that messages take
 
     @property
     def size(self) -> int:
@@ -107,7 +113,7 @@ class Rewriting:
             known: below this offset, these are all.
 
         Raises:
-            CannotRewrite: something is damaged.
+            CannotRewrite: something is damaged, or cannot be read.
             DiskFull, StorageFailed: as `Disk.write`.
         """
         if not self._written:
@@ -119,9 +125,11 @@ class Rewriting:
             if record is None:
                 self._finish()
                 self._write()
+                self.new.besides = self.new.size - self._of_messages
                 return True
             if record.base + record.count > known:
                 # Which of its messages are live is asked before the next step.
+                self.wanted = record.base + record.count
                 break
             self._add(record, live)
             self._next = None
@@ -143,7 +151,7 @@ class Rewriting:
         """Returns the records of the old files."""
         end = self.new.base
         for segment in self.run:
-            for step in walk(self._disk, segment):
+            for step in self._walk(segment):
                 record = step.record
                 if record is None or record.base != end:
                     raise CannotRewrite(f"{segment.path} is damaged at position {step.position}")
@@ -151,12 +159,17 @@ class Rewriting:
                 self._read_bytes += step.end - step.position
                 yield record
 
+    def _walk(self, segment: Segment) -> Iterator[Step]:
+        try:
+            yield from walk(self._disk, segment)
+        except OSError as error:
+            raise CannotRewrite(f"{segment.path} cannot be read: {error}") from error
+
     def _add(self, record: StoredRecord, live: "array[int]") -> None:
         self.offset = record.base + record.count
         self._accepted_us = max(self._accepted_us, record.accepted_us)
-        if record.kind == RecordKind.POSITIONS:
-            self._moved |= json.loads(record.body)
-        elif record.kind == RecordKind.LOST and record.count:
+        self._changes.add(record)
+        if record.kind == RecordKind.LOST and record.count:
             # What a repair has given up is known by its record.
             self._cover(record.base)
             self._put(StoredRecord(record.base, self._accepted_us, record.count, b"", record.kind))
@@ -189,7 +202,9 @@ class Rewriting:
             self._payloads.append(payloads[row])
             self._offsets.append(offsets[row])
             self._times.append(rows.times[row])
-            self._size += len(keys[row]) + len(payloads[row])
+            size = len(keys[row]) + len(payloads[row])
+            self._size += size
+            self._of_messages += size + ROW + COLUMNS
 
     def _with_tombstones(self, rows: Rows, kept: Sequence[int]) -> list[int]:
         """Returns those rows, and those of tombstones that are dead and may not go yet."""
@@ -201,7 +216,7 @@ class Rewriting:
             if is_tombstone and row not in stays and offset >= self._stuck_from:
                 stays.add(row)
                 self.new.stuck_below = offset + 1
-                self.new.stuck_bytes += len(keys[row]) + COLUMNS + 8
+                self.new.stuck_bytes += len(keys[row]) + ROW + COLUMNS
         return sorted(stays)
 
     # -- writing ---------------------------------------------------------------------------------
@@ -230,9 +245,8 @@ class Rewriting:
 
     def _finish(self) -> None:
         self._cover(self.new.until)
-        if self._moved:
-            body = json.dumps(self._moved).encode()
-            self._put(StoredRecord(self._end, self._accepted_us, 0, body, RecordKind.POSITIONS))
+        for record in self._changes.records(self._end, self._accepted_us):
+            self._put(record)
 
     def _put(self, record: StoredRecord) -> None:
         # The file is synced as a whole before it counts: all of it is one group.

@@ -33,7 +33,7 @@ from zaichik_protocol import FOREVER
 logger = logging.getLogger("zaichik.log.cleaning")
 
 LOOK_EVERY = 1024 * 1024  # bytes that are written between two looks at what is worth it
-# Live offsets that a step is given: more than there can be messages in a record.
+# Live offsets that a step is given, or all of a record that has more.
 OFFSETS = 32_768
 BESIDES = 8 * 1024 * 1024  # bytes; or eight checkpoints, if that is more: see `TableLog.bound`
 PACE = 2  # bytes that are read for each that was written, if the log is too large
@@ -57,6 +57,7 @@ class TableLog(TopicLog):
     ) -> None:
         self._rewriting: Rewriting | None = None
         self._wants_look = False
+        self._is_stopping = False
         self._looks_when_saved = False  # a checkpoint was asked for, so that more may be rewritten
         self._is_step_next = False
         self._owed = 0  # bytes that steps are to read before the next group
@@ -90,6 +91,10 @@ class TableLog(TopicLog):
             self._wants_look = True
             self._work.write(self)
 
+    def stop_cleaning(self) -> None:
+        """See `TopicLog`: what is half done is given up; a start does it again."""
+        self._is_stopping = True
+
     def _has_more_work(self) -> bool:
         return self._wants_look or (self._rewriting is not None and not self.damage)
 
@@ -103,6 +108,8 @@ class TableLog(TopicLog):
             self._look()
         rewriting = self._rewriting
         if rewriting is not None and not self.damage:
+            if self._is_stopping:
+                return partial(self._give_up, rewriting)
             is_turn = self._is_step_next or self._owed > 0 or not self._has_writes()
             if is_turn:
                 return self._gather_step(rewriting)
@@ -116,10 +123,11 @@ class TableLog(TopicLog):
         if not all(segment in segments for segment in rewriting.run):
             # They have expired meanwhile.
             return partial(self._give_up, rewriting)
-        live = self._kept.live_offsets(rewriting.offset, OFFSETS)
+        wanted = rewriting.wanted
+        live = self._kept.live_offsets(rewriting.offset, OFFSETS, wanted)
         known = rewriting.new.until
         if len(live) >= OFFSETS:
-            known = min(known, live[-1] + 1)
+            known = min(known, max(live[-1] + 1, wanted))
         return partial(self._step, rewriting, live, known)
 
     def _look(self) -> None:
@@ -133,7 +141,7 @@ class TableLog(TopicLog):
         live += COLUMNS * messages
         besides = max(BESIDES, 8 * writer.checkpoint_bytes)
         self.bound = live * 5 // 2 + 2 * writer.segment_bytes + besides
-        if self._rewriting is not None or self.damage:
+        if self._rewriting is not None or self.damage or self._is_stopping:
             return
         is_full = self.size > self._log_bytes * 3 // 4
         worth = partial(
@@ -185,11 +193,15 @@ class TableLog(TopicLog):
     def _step(self, rewriting: Rewriting, live: "array[int]", known: int) -> Completion:
         """Rewrite a piece. Runs in a worker thread."""
         writer = self._writer
+        if not rewriting.size:
+            # Without room for a checkpoint nothing could be replaced, so nothing is copied.
+            writer.save()
+            if not writer.is_saved:
+                return self._give_up(rewriting)
         try:
             is_done = rewriting.step(live, known)
-            if is_done and writer.put_in_place(rewriting):
-                new = rewriting.new
-                logger.debug("%s was rewritten: %d bytes are left of it", new.path, new.size)
+            if is_done and not writer.put_in_place(rewriting):
+                return self._has_given_up
         except CannotRewrite as damage:
             logger.warning("a table cannot be rewritten: %s; see `zaichik check`", damage)
             for segment in rewriting.run:
@@ -198,6 +210,9 @@ class TableLog(TopicLog):
         except DiskFull as error:
             logger.info("%s cannot be rewritten now: %s", rewriting.new.path, error)
             return self._give_up(rewriting)
+        if is_done:
+            new = rewriting.new
+            logger.debug("%s was rewritten: %d bytes are left of it", new.path, new.size)
         return partial(self._has_stepped, is_done=is_done)
 
     def _give_up(self, rewriting: Rewriting) -> Completion:

@@ -1,9 +1,12 @@
 """Salvage: what can still be found out about a segment whose head is damaged.
 
-Without its salt, a record cannot be told from any other bytes. But a checkpoint may have the salt.
-Or the checksum can be inverted: of the 2^32 salts with which it may begin, exactly one leads to the
-checksum in a record's header. A disk may have put records of another file there, so it is not the
-first record that decides, but the most of them.
+Without its salt, a record cannot be told from any other bytes. But the checksum can be inverted: of
+the 2^32 salts with which it may begin, exactly one leads to the checksum in a record's header. A
+disk may have put records of another file there, so it is not the first record that decides, but the
+most of them.
+
+A checkpoint may have the salt as well, but perhaps that of a file which this one has replaced. So
+it decides where records leave it open: where none is whole, or all may be of another file.
 """
 
 import errno
@@ -39,16 +42,18 @@ def salvage(disk: Disk, folder: str, base: int, size: int, salts: list[int]) -> 
     at = data.find(MAGIC_BYTES)
     while at >= 0:
         possible = salt_of(data[at : at + HEADER.size])
-        is_possible = not salts or possible in salts
         head = header(data, at, possible)
-        if is_possible and head is not None and _is_whole(data, at, head, segment, possible):
+        if head is not None and _is_whole(data, at, head, segment, possible):
             times.setdefault(possible, head.accepted_us)
             counts[possible] = counts.get(possible, 0) + 1
             if counts[possible] > MOST_FOREIGN_RECORDS:
                 break
         at = data.find(MAGIC_BYTES, at + 1)
     if counts:
-        segment.salt = max(counts, key=lambda it: counts[it])
+        segment.salt = max(
+            counts,
+            key=lambda it: (counts[it] > MOST_FOREIGN_RECORDS, it in salts, counts[it]),
+        )
         segment.accepted_us = times[segment.salt]
     return segment
 
