@@ -2,7 +2,7 @@
 
 import pytest
 
-from zaichik.apps.work.exporting import MOST_AT_ONCE, _parts
+from zaichik.apps.work.exporting import MOST_AT_ONCE, _chunks
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from zaichik.apps.work.exporting import MOST_AT_ONCE, _parts
     ],
 )
 def test_what_follows_one_another_is_read_together(offsets, parts):
-    assert list(_parts(offsets)) == parts
+    assert list(_chunks(offsets)) == parts
