@@ -38,7 +38,6 @@ class SharedPosition(Position):
     Attributes:
         topic, queue: see above.
         readers: the subscriptions that have it, by their workers.
-        version: grows with each change.
     """
 
     def __init__(
@@ -49,7 +48,6 @@ class SharedPosition(Position):
         self.queue = queue
         queue.on_recall = self.changed
         self.readers: dict[Worker, SharedReader] = {}
-        self.version = 0
         self._names = names
         # What it needed when it was written to a disk; None if it never was, or need not be.
         self._saved_needed: int | None = None
@@ -208,7 +206,6 @@ class SharedPosition(Position):
 
     def changed(self) -> None:
         """Have queue, topic and client know what has changed."""
-        self.version += 1
         retained = self.topic.retained
         self.queue.published(retained.end)
         # Only while a worker waits: a publish costs the topic nothing otherwise.

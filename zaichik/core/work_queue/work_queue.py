@@ -369,6 +369,7 @@ class WorkQueue:
         worker.held[message.ticket] = message
         worker.in_flight_bytes += message.size
         worker.hand.add(1, message.is_suspect)
+        self.ledger.on_change(message.offset)
 
     def skip(self, first: int, end: int) -> None:
         """Skip what was offered: it is gone from the topic, and `Lagged` tells so (SHR-7).
@@ -561,6 +562,7 @@ class WorkQueue:
         )
         for message in absence.held.values():
             message.place = Place.ABSENT
+            self.ledger.on_change(message.offset)
         if not worker.owner:
             self._end_absence(absence, now_us)
         elif absence.held:
