@@ -444,6 +444,7 @@ class BesideQueue:
         elif most != model.max_deliveries and model.workers:
             wanted = "max_deliveries"
         try:
+            self.real[name].check_agreed(most, by_key=by_key)
             self.real[name].agree(most, by_key=by_key)
             found = None
         except Refused as refusal:

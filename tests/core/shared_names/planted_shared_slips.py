@@ -204,7 +204,7 @@ SHARED_SLIPS = [
     Slip(
         "workers need not agree",
         "_shared_position",
-        "named.queue.agree(request.max_deliveries, by_key=request.by_key)",
+        "named.queue.check_agreed(request.max_deliveries, by_key=request.by_key)",
         "pass",
         "test_black_box.py",
     ),

@@ -53,6 +53,7 @@ class SharedPosition(Position):
         self._saved_needed: int | None = None
         # Bytes that the client is charged for what is open and dead (SHR-10).
         self._charged = 0
+        self._is_forgotten = False
 
     # -- as a position ---------------------------------------------------------------------------
 
@@ -93,6 +94,7 @@ class SharedPosition(Position):
 
     def let_go(self) -> None:
         """See `Position`."""
+        self._is_forgotten = True
         self.topic.retained.stop_waiting(self)
         self._names.memory.take(self.client, -self._charged)
         self._charged = 0
@@ -206,6 +208,9 @@ class SharedPosition(Position):
 
     def changed(self) -> None:
         """Have queue, topic and client know what has changed."""
+        # A worker whose subscription has ended may still settle what it had, which is late.
+        if self._is_forgotten:
+            return
         retained = self.topic.retained
         self.queue.published(retained.end)
         # Only while a worker waits: a publish costs the topic nothing otherwise.
