@@ -192,6 +192,7 @@ def test_a_shared_name_adds_up_and_its_workers_say_what_they_have(capsys):
     name = {
         "name": "t#away.thumbs.1",
         "session": "thumbs",
+        "user": "",
         "connection": 0,
         "start": 5,
         "committed": 7,
@@ -205,6 +206,7 @@ def test_a_shared_name_adds_up_and_its_workers_say_what_they_have(capsys):
     }
     worker = {
         "session": "thumbs",
+        "user": "",
         "connection": 7,
         "id": 1,
         "client": "resize",
@@ -224,3 +226,8 @@ def test_a_shared_name_adds_up_and_its_workers_say_what_they_have(capsys):
     assert told["to hand out"] == "to hand out 9"
     assert "worker 7.1 of thumbs: resize" in told
     assert told["has"].startswith("has 1 of 2 messages, and 1 overdue, since 1970-01-01")
+    for state in (name, worker):
+        describe._show_reader(screen.on(sys.stdout), state | {"user": "ann"})
+    shown = capsys.readouterr().out
+    assert "shared name thumbs of user ann: 1 worker" in shown
+    assert "worker 7.1 of thumbs of user ann: resize" in shown

@@ -170,7 +170,7 @@ class TestTheEnd:
         assert ": 2 done, " in err
         assert _shared(zaichik, topic)["done"] == 2
 
-    def test_the_second_signal_ends_them_and_releases_their_messages(
+    def test_the_second_signal_ends_them_and_gives_their_messages_back(
         self, work, publish, zaichik, topic
     ):
         """SHR-12: nothing was done, and nothing is counted."""
@@ -184,7 +184,7 @@ class TestTheEnd:
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate()
         assert (process.returncode, out) == (130, "tidy\n")
-        assert ": 0 done, 1 released, " in err
+        assert ": 0 done, 1 given back, " in err
         shared = _shared(zaichik, topic)
         assert (shared["open"], shared["done"]) == (1, 0)
 

@@ -7,15 +7,17 @@ import pytest
 
 from zaichik.apps.work.pool import Phase
 from zaichik.apps.work.queue_state import QueueState
-from zaichik.apps.work.verdict import Settling, Verdict
+from zaichik.apps.work.result import Result
 from zaichik.cli.work_screen import WorkScreen
+from zaichik_protocol import Outcome
 
 pytestmark = pytest.mark.anyio
 
-DONE = Verdict(Settling.DONE)
-FAILED = Verdict(Settling.RETRY, "exit code 3", "no such image")
-REJECTED = Verdict(Settling.REJECT, "exit code 65")
-RELEASED = Verdict(Settling.RELEASE)
+DONE = Result(Outcome.DONE)
+FAILED = Result(Outcome.RETRY, "exit code 3", "no such image")
+REJECTED = Result(Outcome.REJECT, "exit code 65")
+GIVEN_BACK = Result(Outcome.GIVE_BACK)
+RELEASED = Result(Outcome.RELEASE)
 
 
 class Line:
@@ -96,7 +98,9 @@ async def test_a_message_that_is_dead_now(screen, line, delivery, result, after)
     assert line.text == "orders: 0 running, 0 done, 1 dead"
 
 
-@pytest.mark.parametrize(("result", "cause"), [(DONE, "done"), (FAILED, "exit code 3")])
+@pytest.mark.parametrize(
+    ("result", "cause"), [(DONE, "done"), (FAILED, "exit code 3"), (GIVEN_BACK, "give back")]
+)
 async def test_what_came_too_late_is_said(screen, line, result, cause):
     await settle(screen, message(delivery=5), result, is_late=True)
     (said,) = line.said
@@ -111,8 +115,8 @@ async def test_how_far_the_end_has_come(screen, line):
     await screen.settled(message(), DONE, is_late=False)
     assert line.text == "orders: 2 running, 1 done; waiting for 2 jobs; Ctrl-C ends them"
     screen.enter(Phase.STOPPING)
-    await screen.settled(message(), RELEASED, is_late=False)
-    assert line.text == "orders: 1 running, 1 done, 1 released; ending 1 job; Ctrl-C kills them"
+    await screen.settled(message(), GIVEN_BACK, is_late=False)
+    assert line.text == "orders: 1 running, 1 done, 1 given back; ending 1 job; Ctrl-C kills them"
 
 
 @pytest.mark.parametrize(("running", "are"), [(1, "1 job is"), (2, "2 jobs are")])
@@ -170,10 +174,11 @@ async def test_what_jobs_write_is_passed_on(screen, line):
 async def test_the_summary(screen, line):
     await settle(screen, message(), DONE)
     await settle(screen, message(), FAILED)
+    await settle(screen, message(), RELEASED)
     # It was killed.
     screen.started(message())
     await screen.summarise()
-    assert line.said[-1][0].startswith("orders: 1 done, 1 failed, 1 released, ")
+    assert line.said[-1][0].startswith("orders: 1 done, 1 failed, 1 given back, 1 released, ")
     assert line.said[-1][0].endswith(" s")
 
 

@@ -6,6 +6,7 @@ there is. So histories can be drawn, shortened, and lived again with a planted b
 
 import random
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 from model_queue import (
     SECOND,
@@ -17,6 +18,8 @@ from model_queue import (
     TakenOver,
 )
 
+from zaichik.core.shared_names.saved_names import saved_name, take_over
+from zaichik.core.shared_names.saving import WrittenName
 from zaichik.core.work_queue import saved as saving
 from zaichik.core.work_queue.message import Place
 from zaichik.core.work_queue.patience import Patience
@@ -84,6 +87,27 @@ class Topic:
         return len(self.messages)
 
 
+def _all_of(queue):
+    return saving.save_queue(queue, queue.ledger.unsettled)
+
+
+class NameLog:
+    """Follows the changes of a queue, as the log of a topic does."""
+
+    def __init__(self, queue):
+        self.queue = queue
+        self.names = {}
+        self.written = WrittenName(SimpleNamespace(queue=queue), [], queue.ledger.unsettled)
+        self.written.know(queue.ledger.unsettled)
+
+    def compare(self):
+        """All that has changed since was noted."""
+        change = self.written.take_change()
+        if change is not None:
+            take_over(self.names, {"n": change})
+        assert self.names["n"] == saved_name(self.queue, self.queue.ledger.unsettled)
+
+
 @dataclass(eq=False)
 class Pair:
     """A worker, and its model."""
@@ -120,10 +144,11 @@ class BesideQueue:
         self.patience, self.model_patience = Patience(self.now), ModelPatience(self.now)
         self.connect()
         limits = shape.max_open, shape.max_dead
-        self.real, self.model = [], []
+        self.real, self.model, self.logs = [], [], []
         for by_key in shape.by_key:
             settings = QueueSettings(shape.max_deliveries, by_key, *limits)
             self.real.append(WorkQueue(0, settings, self.tickets, self.patience))
+            self.logs.append(NameLog(self.real[-1]))
             self.model.append(
                 ModelQueue(
                     0,
@@ -419,6 +444,7 @@ class BesideQueue:
         elif most != model.max_deliveries and model.workers:
             wanted = "max_deliveries"
         try:
+            self.real[name].check_agreed(most, by_key=by_key)
             self.real[name].agree(most, by_key=by_key)
             found = None
         except Refused as refusal:
@@ -432,7 +458,7 @@ class BesideQueue:
     def save(self):
         self.saved = (
             self.tickets.next,
-            [saving.save_queue(queue) for queue in self.real],
+            [_all_of(queue) for queue in self.real],
             [queue.saved() for queue in self.model],
         )
 
@@ -459,7 +485,8 @@ class BesideQueue:
             self.real[name] = saving.restore_queue(
                 real[name], limits, self.tickets, self.patience, end, self.machine
             )
-            assert saving.save_queue(self.real[name]).dead == real[name].dead
+            assert _all_of(self.real[name]).dead == real[name].dead
+            self.logs[name] = NameLog(self.real[name])
             self.model[name] = self.model[name].restored(
                 model[name], self.model_tickets, self.model_patience, end, self.machine
             )
@@ -469,6 +496,7 @@ class BesideQueue:
 
     def compare(self):
         for name in (0, 1):
+            self.logs[name].compare()
             self.compare_offsets(self.real[name], self.model[name])
             self.compare_waiting(self.real[name], self.model[name])
         self.compare_workers()

@@ -472,7 +472,8 @@ class ModelQueue:
             else:
                 self.release(message, now)
         for ticket in sorted(set(tickets) - {m.ticket for m in back}):
-            if worker.in_flight < worker.credit:
+            overdue = sum(len(each.overdue) for each in self.workers)
+            if worker.in_flight < worker.credit and overdue < self.max_open:
                 worker.overdue[ticket] = 0
         self.line_up(worker)
         return before[0] if before else None
@@ -557,7 +558,7 @@ class ModelQueue:
         revived = 0
         for offset in offsets:
             message = self.messages.get(offset)
-            if self.active >= self.max_open:
+            if self.active >= self.max_open and len(self.at("dead")) < self.max_dead:
                 break
             if message and message.place == "dead":
                 blocked = self.first_of(message.key)

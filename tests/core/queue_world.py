@@ -272,7 +272,10 @@ class World:
     # -- the broker ends -------------------------------------------------------------------------
 
     def save(self):
-        self.saved = self.tickets.next, [saving.save_queue(queue) for queue in self.queues]
+        self.saved = (
+            self.tickets.next,
+            [saving.save_queue(queue, queue.ledger.unsettled) for queue in self.queues],
+        )
 
     def start(self):
         self.ends += 1

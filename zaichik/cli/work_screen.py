@@ -13,12 +13,13 @@ from rich.text import Text
 
 from zaichik.apps.work.pool import Phase
 from zaichik.apps.work.queue_state import QueueState
-from zaichik.apps.work.verdict import Settling, Verdict
+from zaichik.apps.work.result import Result
 from zaichik.base.counted import counted
 from zaichik.base.escapes import json_line, shown
 from zaichik.cli import screen
 from zaichik.cli.status_line import StatusLine
 from zaichik.client.work.message import WorkMessage
+from zaichik_protocol import Outcome
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class Tally:
     done: int = 0
     failed: int = 0
     dead: int = 0
+    given_back: int = 0
     released: int = 0
     late: int = 0
 
@@ -42,6 +44,7 @@ class Tally:
             "done": self.done,
             "failed": self.failed,
             "dead": self.dead,
+            "given back": self.given_back,
             "released": self.released,
             "too late": self.late,
         }
@@ -106,7 +109,7 @@ class WorkScreen:
         self.running += 1
         self.update()
 
-    async def settled(self, message: WorkMessage, result: Verdict, *, is_late: bool) -> None:
+    async def settled(self, message: WorkMessage, result: Result, *, is_late: bool) -> None:
         """Count a message that was settled, and show it if it failed."""
         self.running -= 1
         is_dead = not is_late and self._is_dead(message, result)
@@ -117,41 +120,43 @@ class WorkScreen:
                 "offset": message.offset,
                 "key": None if message.key is None else screen.json_bytes(message.key),
                 "delivery": message.delivery,
-                "outcome": result.settling.value,
+                "outcome": result.outcome.name.lower(),
                 "reason": result.reason,
                 "dead": is_dead,
                 "late": is_late,
             }
             await self._line.write(json_line(settled).encode() + b"\n")
-        elif is_late or result.settling in {Settling.RETRY, Settling.REJECT}:
+        elif is_late or result.outcome in {Outcome.RETRY, Outcome.REJECT}:
             await self._say_failed(message, result, is_late=is_late, is_dead=is_dead)
         self.update()
 
-    def _is_dead(self, message: WorkMessage, result: Verdict) -> bool:
-        if result.settling == Settling.REJECT:
+    def _is_dead(self, message: WorkMessage, result: Result) -> bool:
+        if result.outcome == Outcome.REJECT:
             return True
         most = self._max_deliveries
-        return result.settling == Settling.RETRY and 0 < most <= message.delivery
+        return result.outcome == Outcome.RETRY and 0 < most <= message.delivery
 
-    def _count(self, result: Verdict, *, is_late: bool, is_dead: bool) -> None:
+    def _count(self, result: Result, *, is_late: bool, is_dead: bool) -> None:
         tally = self.tally
         if is_late:
             tally.late += 1
         elif is_dead:
             tally.dead += 1
-        elif result.settling == Settling.DONE:
+        elif result.outcome == Outcome.DONE:
             tally.done += 1
-        elif result.settling == Settling.RETRY:
+        elif result.outcome == Outcome.RETRY:
             tally.failed += 1
+        elif result.outcome == Outcome.GIVE_BACK:
+            tally.given_back += 1
         else:
             tally.released += 1
 
     async def _say_failed(
-        self, message: WorkMessage, result: Verdict, *, is_late: bool, is_dead: bool
+        self, message: WorkMessage, result: Result, *, is_late: bool, is_dead: bool
     ) -> None:
         where = f"{shown(message.topic)}, offset {message.offset}"
         if is_late:
-            cause = result.cause or result.settling.value
+            cause = result.cause or _in_words(result.outcome)
             await self._line.say(
                 f"{where}: {cause}, but too late: it has been handed out again", "yellow"
             )
@@ -206,10 +211,14 @@ class WorkScreen:
     async def summarise(self) -> None:
         """Show what became of all messages."""
         # Jobs that were killed.
-        self.tally.released += self.running
+        self.tally.given_back += self.running
         self.running = 0
         seconds = anyio.current_time() - self._began
         if not self._as_json:
             await self._line.say(
                 f"{shown(self._topic)}: {self.tally.sentence()}, {seconds:.3g} s", "dim"
             )
+
+
+def _in_words(outcome: Outcome) -> str:
+    return outcome.name.lower().replace("_", " ")

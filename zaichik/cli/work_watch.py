@@ -7,7 +7,7 @@ import sys
 
 import anyio
 
-from zaichik.apps.work.queue_state import QueueState, state_of, what_holds
+from zaichik.apps.work.queue_state import QueueState, state_of, user_of, what_holds
 from zaichik.cli.work_screen import WorkScreen
 from zaichik.client.client import Client
 
@@ -32,6 +32,8 @@ class QueueWatch:
         self._topic = topic
         self._name = name
         self._shown = shown
+        # Whose name it is; None until the broker has been asked.
+        self._user: str | None = None
         self._looked = -HOLDING_SECONDS
         # Of messages, before this worker came.
         self._deaths: int | None = None
@@ -64,7 +66,9 @@ class QueueWatch:
             await anyio.sleep(EMPTY_SECONDS)
 
     async def _look(self) -> QueueState | None:
-        state = await state_of(self._client, self._topic, self._name)
+        if self._user is None:
+            self._user = await user_of(self._client)
+        state = await state_of(self._client, self._topic, self._name, self._user)
         if state is None:
             return None
         self._state = state
@@ -73,6 +77,6 @@ class QueueWatch:
         holding = ""
         if anyio.current_time() >= self._looked + HOLDING_SECONDS:
             self._looked = anyio.current_time()
-            holding = await what_holds(self._client, self._topic, self._name)
+            holding = await what_holds(self._client, self._topic, self._name, self._user)
         await self._shown.show_queue(state, holding)
         return state

@@ -108,7 +108,7 @@ def _shared_position(
         broker.named_positions.open(topic, named)
     if not isinstance(named, SharedPosition):
         raise _wrong_kind(request.name, "exclusive")
-    named.queue.agree(request.max_deliveries, by_key=request.by_key)
+    named.queue.check_agreed(request.max_deliveries, by_key=request.by_key)
     return named
 
 

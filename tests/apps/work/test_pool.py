@@ -10,7 +10,7 @@ import pytest
 from zaichik.apps.work.command import Command
 from zaichik.apps.work.job import Job
 from zaichik.apps.work.pool import Phase, Pool
-from zaichik.apps.work.verdict import Settling
+from zaichik_protocol import Outcome
 
 pytestmark = pytest.mark.anyio
 
@@ -30,23 +30,11 @@ class Message:
         self.outcome = None
         self._counts = counts
 
-    async def _settle(self, *outcome):
+    async def settle(self, verdict):
         assert self.outcome is None
         await anyio.lowlevel.checkpoint()
-        self.outcome = outcome
+        self.outcome = (verdict.outcome.name.lower(), *filter(None, [verdict.reason]))
         return self._counts
-
-    async def done(self):
-        return await self._settle("done")
-
-    async def retry(self, *, reason):
-        return await self._settle("retry", reason)
-
-    async def reject(self, reason):
-        return await self._settle("reject", reason)
-
-    async def release(self):
-        return await self._settle("release")
 
 
 class Queue:
@@ -99,7 +87,7 @@ class Report:
         self.begun.append(message.offset)
 
     async def settled(self, message, result, *, is_late):
-        self.results[message.offset] = result.settling
+        self.results[message.offset] = result.outcome
         if is_late:
             self.late.append(message.offset)
         self._change()
@@ -160,7 +148,7 @@ async def test_each_message_is_settled_by_the_exit_code_of_its_job(working):
         ("retry", "ended by SIGKILL"),
     ]
     assert list(work.report.results.values()) == [
-        Settling.DONE, Settling.RETRY, Settling.REJECT, Settling.RETRY,
+        Outcome.DONE, Outcome.RETRY, Outcome.REJECT, Outcome.RETRY,
     ]  # fmt: skip
     assert work.report.err == b"broken\nbad\n"
 
@@ -179,7 +167,7 @@ async def test_no_more_than_so_many_jobs_run_at_a_time(working, tmp_path):
     messages = [Message(offset) for offset in range(5)]
     work = working("sh", "-c", script, messages=messages, jobs=1)
     await work.report.until(lambda: len(work.report.results) == 5)
-    assert set(work.report.results.values()) == {Settling.DONE}
+    assert set(work.report.results.values()) == {Outcome.DONE}
 
 
 async def test_no_message_is_taken_before_there_is_a_place_for_it(working):
@@ -217,7 +205,7 @@ async def test_an_idle_pool_that_drains_ends(working):
     await end(work)
 
 
-async def test_a_pool_that_is_stopped_ends_its_jobs_and_releases_their_messages(working):
+async def test_a_pool_that_is_stopped_ends_its_jobs_and_gives_their_messages_back(working):
     """Also one that has exit code 0 then: it has not done its work."""
     messages = [Message(offset) for offset in range(5)]
     script = "trap 'exit 0' TERM; echo; sleep 1000 & wait"
@@ -226,7 +214,7 @@ async def test_a_pool_that_is_stopped_ends_its_jobs_and_releases_their_messages(
     work.pool.drain()
     work.pool.stop()
     await end(work)
-    assert [message.outcome for message in messages] == [("release",)] * 2 + [None] * 3
+    assert [message.outcome for message in messages] == [("give_back",)] * 2 + [None] * 3
     assert work.report.phases == [Phase.DRAINING, Phase.STOPPING]
 
 
@@ -251,7 +239,10 @@ async def test_a_pool_that_was_killed_is_not_drained_again(working):
 
 
 async def test_a_command_that_cannot_be_started_burns_no_message(working):
-    """SHR-12: a name with a place in it can be judged only now."""
+    """SHR-12: a name with a place in it can be judged only now.
+
+    It is released, since what is given back again and again counts in the end (SHR-4b).
+    """
     messages = [Message(0, key=b"true"), Message(1, key=b"nowhere"), Message(2, key=b"true")]
     work = working("{key}", messages=messages)
     await end(work)
@@ -317,10 +308,10 @@ async def test_a_failure_in_settling_ends_all_jobs():
     """Such as a broker that does not come back."""
     message = Message(1)
 
-    async def done():
+    async def settle(verdict):
         raise RuntimeError("the broker has gone")
 
-    message.done = done
+    message.settle = settle
     pool = Pool(Command(["sh", "-c", '[ "$1" = 1 ] || sleep 1000', "sh", "{offset}"]), 2, Report())
     with anyio.fail_after(GUARD), pytest.raises(ExceptionGroup) as failed:
         await pool.run(Queue(Message(0), message))

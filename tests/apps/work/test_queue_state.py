@@ -5,7 +5,7 @@ from brokers import real_broker
 
 import zaichik
 from zaichik.apps.work.exporting import export
-from zaichik.apps.work.queue_state import QueueState, state_of, what_holds
+from zaichik.apps.work.queue_state import QueueState, state_of, user_of, what_holds
 
 pytestmark = pytest.mark.anyio
 
@@ -96,6 +96,28 @@ async def test_names_that_begin_alike_are_not_mistaken(client):
         await client.publish("images", b"x")
         assert (await state_of(client, "images", NAME)).left == 1
         assert (await state_of(client, "images2", NAME)).left == 0
+
+
+async def test_two_users_have_chosen_the_same_name():
+    """SHR-10: who may describe `$broker` sees both, and works at one of them."""
+    tokens = {"ann": "zk_" + "a" * 43, "operator": "zk_" + "b" * 43}
+    rules = "user *\nallow all *\nuser operator\nallow describe $broker\n"
+    async with (
+        zaichik.running_broker(users=tokens, rules=rules) as broker,
+        zaichik.connect(f"zaichik://{tokens['ann']}@127.0.0.1:{broker.port}") as ann,
+        zaichik.connect(f"zaichik://{tokens['operator']}@127.0.0.1:{broker.port}") as operator,
+    ):
+        await ann.create_topic("images", capacity=10, **KEPT)
+        async with shared(ann, credit=2) as work, shared(operator):
+            await ann.publish_batch("images", [(None, b"x")] * 6)
+            await (await anext(work)).reject()
+            assert (await user_of(ann), await user_of(operator)) == ("ann", "operator")
+            theirs = await state_of(operator, "images", NAME, "ann")
+            ours = await state_of(operator, "images", NAME, "operator")
+            assert (theirs.deaths, ours.deaths) == (1, 0)
+            assert (await state_of(ann, "images", NAME, "ann")).deaths == 1
+            assert "offset 0" in await what_holds(operator, "images", NAME, "ann")
+            assert await what_holds(operator, "images", NAME, "operator") == ""
 
 
 async def test_a_dead_message_holds_the_log(client):

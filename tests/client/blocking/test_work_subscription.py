@@ -98,7 +98,7 @@ def test_messages_are_settled_by_calls(broker):
         assert first.is_settled
         assert next(work).retry(after=30, reason="busy")
         assert next(work).reject("no image")
-        assert next(work).release()
+        assert next(work).give_back()
         broker.answers[Settle] = lambda frame: Settled(frame.id, frame.tickets)
         assert not next(work).done()
     outcomes = [outcome for outcome, _ in broker.settled]

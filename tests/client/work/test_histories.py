@@ -94,7 +94,7 @@ class History:
                 case 1:
                     await message.retry(after=0)
                 case 2:
-                    await message.release()
+                    await message.give_back()
                 case 3:
                     self._note(message, counts=await message.reject())
                 case 4 | 5 | 6:

@@ -52,7 +52,7 @@ SAID = [
     (lambda m: m.retry(reason="x" * 9999), (Outcome.RETRY, False, 0, "x" * 1024)),
     (lambda m: m.reject(), (Outcome.REJECT, False, 0, "")),
     (lambda m: m.reject("no image"), (Outcome.REJECT, False, 0, "no image")),
-    (lambda m: m.release(), (Outcome.GIVE_BACK, False, 0, "")),
+    (lambda m: m.give_back(), (Outcome.GIVE_BACK, False, 0, "")),
     (lambda m: m.extend(timedelta(minutes=2)), (Outcome.EXTEND, True, 120_000, "")),
 ]
 

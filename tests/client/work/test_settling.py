@@ -1,8 +1,10 @@
 """What is said of messages in one turn of the event loop goes in one request: SHR-3."""
 
+from dataclasses import replace
+
 import anyio
 import pytest
-from workers import answer, fake_worker, settled, take
+from workers import answer, answered, fake_worker, settled, take
 
 import zaichik
 from zaichik.net.background import BackgroundTasks
@@ -69,6 +71,32 @@ async def test_each_caller_gets_its_own_error():
             for message in await take(work, 2):
                 tasks.start_soon(settle, message)
         assert len(set(map(id, errors))) == 2
+
+
+async def test_a_request_has_no_more_messages_than_the_broker_takes(monkeypatch):
+    async with fake_worker() as (broker, client, work):
+        monkeypatch.setattr(client.connection, "welcome", replace(client.welcome, max_batch=2))
+        await broker.hand_out(70, b"a", b"b", b"c", b"d", b"e")
+        async with anyio.create_task_group() as tasks:
+            for message in await take(work, 5):
+                tasks.start_soon(message.done)
+        requests = [tickets for _, tickets in settled(broker)]
+        assert [len(tickets) for tickets in requests] == [2, 2, 1]
+        assert sorted(sum(requests, ())) == [70, 71, 72, 73, 74]
+
+
+async def test_a_refusal_that_nobody_waits_for_is_logged(caplog):
+    def refuse(frame):
+        return Error(frame.id, ErrorCode.INTERNAL, Settle.TYPE, "", 0, "a bug")
+
+    async with fake_worker({Settle: refuse}) as (broker, client, work):
+        await broker.hand_out(70, b"a")
+        (message,) = await take(work, 1)
+        async with message:
+            pass
+        await answered(client)
+        broker.answers[Settle] = lambda frame: Settled(frame.id)
+    assert "the broker has refused to settle 1 message: a bug" in caplog.text
 
 
 async def test_requests_need_not_wait_for_each_other():

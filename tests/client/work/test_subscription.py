@@ -6,13 +6,13 @@ import anyio
 import pytest
 from brokers import SHARED_GRANTED, fake_client
 from trio.testing import MockClock
-from workers import Clock, answered, fake_worker, settled, take
+from workers import Clock, answer, answered, fake_worker, settled, take
 
 import zaichik
 from zaichik.client.forking import ADVICE
 from zaichik.client.work import subscription as subscription_module
 from zaichik.net.background import BackgroundTasks
-from zaichik_protocol import Close, Outcome, Settle, Unsubscribe
+from zaichik_protocol import Close, Error, ErrorCode, Outcome, Settle, Settled, Unsubscribe
 
 pytestmark = pytest.mark.anyio
 
@@ -94,12 +94,56 @@ async def test_nothing_is_extended_behind_a_program_that_hangs():
         first, second = await take(work, 2)
         clock.now = 20
         await second.done()
-        clock.now = 30
+        await broker.hand_out(80, b"d")
+        await answered(client)
+        clock.now = 31
         work.look()
         assert len(await extended(client, broker)) == 1, "only what was done"
         await first.done()
         work.look()
-        assert (await extended(client, broker))[2:] == [(30_000, (72,))]
+        assert (await extended(client, broker))[2:] == [(30_000, (80,))]
+
+
+@pytest.mark.parametrize("how", ["late", "refused"])
+async def test_an_extension_that_does_not_count_is_not_believed(how):
+    """SHR-3: another worker may have begun with the message."""
+
+    def settle(frame):
+        if frame.outcome != Outcome.EXTEND:
+            return Settled(frame.id)
+        if how == "late":
+            return Settled(frame.id, frame.tickets)
+        return Error(frame.id, ErrorCode.INTERNAL, Settle.TYPE, "", 0, "a bug")
+
+    async with fake_worker({Settle: settle}, timeout=30) as (broker, client, work):
+        clock = Clock(work)
+        await broker.hand_out(70, b"a", b"b")
+        (first,) = await take(work, 1)
+        clock.now = 29
+        work.look()
+        assert await extended(client, broker) == [(30_000, (71,))]
+        clock.now = 31
+        await broker.hand_out(80, b"c")
+        await first.done()
+        (message,) = await take(work, 1)
+        assert message.ticket == 80
+        await answered(client)
+        assert settled(broker)[-1] == (Outcome.RELEASE, (71,))
+
+
+async def test_an_extension_counts_from_when_it_was_sent():
+    """Not from when the answer is read: a program may be busy for long."""
+    async with fake_worker({Settle: lambda _: None}, timeout=30) as (broker, _, work):
+        clock = Clock(work)
+        await broker.hand_out(70, b"a")
+        (message,) = await take(work, 1)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(message.extend, 60)
+            await broker.has_received(Settle)
+            clock.now = 20
+            await answer(broker)
+        assert message.due == 60
+        broker.answers[Settle] = lambda frame: Settled(frame.id)
 
 
 async def test_nothing_is_extended_for_a_program_that_takes_nothing_more():

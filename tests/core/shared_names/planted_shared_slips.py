@@ -204,7 +204,7 @@ SHARED_SLIPS = [
     Slip(
         "workers need not agree",
         "_shared_position",
-        "named.queue.agree(request.max_deliveries, by_key=request.by_key)",
+        "named.queue.check_agreed(request.max_deliveries, by_key=request.by_key)",
         "pass",
         "test_black_box.py",
     ),
@@ -255,7 +255,21 @@ SHARED_SLIPS = [
     Slip(
         "without room, names count as written",
         "NameSaver.undo",
-        "self._known = write.known",
+        "written.undo(change)",
+        "pass",
+        SAVING,
+    ),
+    Slip(
+        "without room, a name that is forgotten counts as written",
+        "NameSaver.undo",
+        "self._written[key] = gone",
+        "pass",
+        SAVING,
+    ),
+    Slip(
+        "a name that is made again brings the old one back",
+        "NameSaver._written_name",
+        "new.know(written.offsets)",
         "pass",
         SAVING,
     ),
@@ -267,10 +281,17 @@ SHARED_SLIPS = [
         SAVING,
     ),
     Slip(
+        "what is settled stays in the log",
+        "WrittenName.take_change",
+        "rows[str(offset)] = None",
+        "pass",
+        SAVING,
+    ),
+    Slip(
         "each second all of a name is written",
-        "NameSaver.write",
-        "changed_since(name, after)",
-        "after",
+        "WrittenName.take_change",
+        "saved_name(self.position.queue, self.changed)",
+        "saved_name(self.position.queue, self.position.queue.ledger.unsettled)",
         SAVING,
     ),
     Slip(

@@ -40,6 +40,19 @@ def test_what_is_refused_leaves_no_worker():
     assert len(broker.readers) == 1
 
 
+def test_what_is_refused_leaves_the_name_as_it_was():
+    """SHR-1: nobody reads, so the next worker decides; but this one is none."""
+    broker, client = work(1)
+    client.share(owner=7, attempt=5, max_deliveries=5)
+    broker.disconnect(client.manager, "GONE")
+    refused = ask(
+        Sharing(broker), shared=True, owned=True, owner=7, attempt=5, max_deliveries=1, credit=1
+    )
+    assert refused.code == ErrorCode.TAKEN_OVER
+    (position,) = broker.shared_names.positions
+    assert position.queue.settings.max_deliveries == 5
+
+
 def test_names_have_one_limit_whatever_their_kind():
     broker, client = work(max_sessions=2)
     client.share(name="a")

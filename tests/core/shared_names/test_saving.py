@@ -6,6 +6,8 @@ from sharing_clients import Sharing, offsets, seconds
 from zaichik.base.clock import ManualClock
 from zaichik.core.broker import Broker
 from zaichik.core.settings import BrokerSettings
+from zaichik.core.shared_names import saving
+from zaichik.core.shared_names.saved_names import saved_name
 from zaichik.core.work_queue.tickets import BLOCK
 from zaichik.storage.disk import DiskFull, PosixDisk
 from zaichik.storage.restoring import restore
@@ -338,6 +340,74 @@ def test_what_is_written_of_a_second_is_what_has_changed_in_it(begin):
     client.done(subscription, 7)
     life.second()
     assert log.size - size < 1000
+
+
+def test_what_does_not_change_is_not_looked_at(begin, monkeypatch):
+    """However many messages wait for their time: a sweep changes nothing of them."""
+    life = begin()
+    client = filled(life, 0)
+    client.publish(*[b"%d" % number for number in range(500)])
+    subscription, _ = client.share(credit=500)
+    client.settle(subscription, Outcome.RETRY, *range(400), delay_s=3600)
+    life.second()
+    looked_at = []
+
+    def save(queue, offsets):
+        looked_at.extend(offsets)
+        return saved_name(queue, offsets)
+
+    monkeypatch.setattr(saving, "saved_name", save)
+    life.second(5)
+    assert looked_at == []
+    client.done(subscription, 450)
+    life.second()
+    assert looked_at == [450]
+
+
+def test_what_is_opened_and_done_within_a_second_is_only_counted(begin):
+    life = begin()
+    client = filled(life, 0)
+    subscription, _ = client.share(credit=500)
+    life.second()
+    log = life.broker.registry.find("t").retained.log
+    client.publish(*[b"%d" % number for number in range(500)])
+    size = log.size
+    client.done(subscription, *range(500))
+    life.second()
+    assert log.size - size < 200
+    life = begin()
+    assert ledger(life).done == 500
+
+
+def test_a_name_that_is_made_again_has_nothing_of_the_old_one(begin):
+    life = begin()
+    client = filled(life, 3)
+    subscription, _ = client.share(credit=2)
+    client.settle(subscription, Outcome.REJECT, 0)
+    life.second()
+    client.ask(Unsubscribe(client.next_id(), subscription, forget=True))
+    client.ask(CreateTopic(client.next_id(), "u"))
+    subscription, _ = client.share()
+    client.done(subscription, 0)
+    life.second()
+    life = begin()
+    assert (ledger(life).done, ledger(life).open, len(ledger(life).dead)) == (1, 1, 0)
+
+
+def test_without_room_a_name_that_was_forgotten_is_forgotten_later(begin):
+    """DUR-3: also if it was made again meanwhile."""
+    life = begin()
+    client = filled(life, 3)
+    subscription, _ = client.share(credit=2)
+    client.settle(subscription, Outcome.REJECT, 0)
+    life.second()
+    life.disk.is_full = True
+    client.ask(Unsubscribe(client.next_id(), subscription, forget=True))
+    life.second()
+    life.disk.is_full = False
+    life.second()
+    life = begin()
+    assert life.broker.registry.find("t").names == {}
 
 
 def test_files_go_by_what_was_written(begin):

@@ -65,6 +65,7 @@ def test_a_topic_that_is_deleted_takes_its_names_along():
     seconds(broker, 3)
     assert not broker.shared_names.positions
     subscription = max(client.manager.readers)
+    client.done(subscription, 0, 1)
     client.ask(Unsubscribe(client.next_id(), subscription))
     assert used(broker, client) == before
 

@@ -12,9 +12,13 @@ from zaichik.core.work_queue.work_queue import QueueSettings
 from zaichik_protocol import Outcome
 
 
+def all_of(queue):
+    return save_queue(queue, queue.ledger.unsettled)
+
+
 def restarted(bench, saved=None):
     """The same bench, with what is read after a start."""
-    saved = saved or save_queue(bench.queue)
+    saved = saved or all_of(bench.queue)
     bench.queue = restore_queue(
         saved, QueueSettings(), bench.tickets, bench.patience, bench.end, bench.now
     )
@@ -40,7 +44,7 @@ def bench():
 
 
 def test_all_of_it_is_numbers_bytes_and_text(bench):
-    fields = asdict(save_queue(bench.queue))
+    fields = asdict(all_of(bench.queue))
     assert fields["keys"] == []
     fields["dead_keys"] = [key.hex() for key in fields["dead_keys"]]
     assert json.loads(json.dumps(fields))["reasons"] == ["no such image"]
@@ -48,8 +52,8 @@ def test_all_of_it_is_numbers_bytes_and_text(bench):
 
 def test_what_was_saved_is_saved_again_as_it_was(bench):
     """But what was held is absent, and has no time-out."""
-    before = asdict(save_queue(bench.queue))
-    after = asdict(save_queue(restarted(bench).queue))
+    before = asdict(all_of(bench.queue))
+    after = asdict(all_of(restarted(bench).queue))
     *waiting_before, held = before.pop("opened")
     *waiting_after, absent = after.pop("opened")
     assert (before, waiting_before) == (after, waiting_after)
@@ -98,7 +102,7 @@ def test_without_an_owner_it_is_released_at_once():
 def test_what_was_settled_since_comes_again():
     bench = Bench(end=2)
     worker = bench.worker(credit=2, owner=7)
-    saved = save_queue(bench.queue)
+    saved = all_of(bench.queue)
     bench.take(worker)
     bench.settle(worker)
     restarted(bench, saved)
@@ -140,3 +144,11 @@ def test_a_delay_goes_on():
     bench.seconds()
     assert bench.ready == [0]
     assert bench.now % SECOND == 0
+
+
+def test_only_what_has_changed_may_be_saved(bench):
+    """What is settled, and what was never handed out, is not there."""
+    saved = save_queue(bench.queue, [7, 5, 4, 0])
+    assert [offset for offset, *_ in saved.opened] == [5]
+    assert [offset for offset, *_ in saved.dead] == [0]
+    assert saved.done == 1

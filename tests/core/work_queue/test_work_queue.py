@@ -5,7 +5,7 @@ from queues import SECOND, Bench
 
 from zaichik.core.work_queue.holdup import Holdup, holdup
 from zaichik.core.work_queue.retries import GIVEN_BACK
-from zaichik.core.work_queue.work_queue import LOST, MESSAGE_BYTES, TIMED_OUT
+from zaichik.core.work_queue.work_queue import LOST, MESSAGE_BYTES, OVERDUE_BYTES, TIMED_OUT
 from zaichik.core.work_queue.worker import Hand
 from zaichik_protocol import ErrorCode, Outcome, Refused
 
@@ -18,7 +18,7 @@ def test_later_workers_agree_with_the_first():
     bench.queue.agree(3, by_key=False)
     for wanted, field in (((4, False), "max_deliveries"), ((3, True), "by_key")):
         with pytest.raises(Refused) as refused:
-            bench.queue.agree(wanted[0], by_key=wanted[1])
+            bench.queue.check_agreed(wanted[0], by_key=wanted[1])
         assert (refused.value.code, refused.value.field) == (ErrorCode.INVALID_FIELD, field)
 
 
@@ -31,7 +31,7 @@ def test_while_nobody_reads_the_next_worker_decides():
     assert bench.queue.settings.max_deliveries == 4
     # A message is open: two of its key may be.
     with pytest.raises(Refused):
-        bench.queue.agree(4, by_key=True)
+        bench.queue.check_agreed(4, by_key=True)
 
 
 def test_the_order_may_change_if_nothing_is_open():
@@ -434,6 +434,41 @@ def test_no_more_are_revived_than_may_be_open():
         bench.settle(worker, outcome=Outcome.REJECT)
     assert bench.queue.revive(range(4)) == 2
     assert [each.offset for each in bench.dead] == [2, 3]
+
+
+def test_what_delays_end_for_does_not_keep_the_dead_from_being_revived():
+    """SHR-5: nothing is handed out, so nothing that is open would ever be settled."""
+    bench = Bench(end=1000, max_open=3, max_dead=2)
+    worker = bench.worker(credit=6)
+    for _ in range(3):
+        bench.take_all(worker)
+        bench.settle(worker, outcome=Outcome.RETRY, delay=5)
+    first, second, _ = bench.take_all(worker)
+    bench.settle(worker, first, second, outcome=Outcome.REJECT)
+    bench.settle(worker)
+    bench.seconds(10)
+    assert bench.take_all(worker) == []
+    assert bench.queue.revive([first, second]) == 1
+    assert bench.take_all(worker) != []
+
+
+def test_what_is_overdue_is_paid_for():
+    """SHR-10: so that nobody names tickets for nothing."""
+    bench = Bench(end=1, max_open=20)
+    worker = bench.worker(timeout=1)
+    bench.take(worker)
+    before = bench.queue.cost
+    bench.seconds(3)
+    assert bench.queue.cost == before + OVERDUE_BYTES
+    naming = bench.worker(credit=10_000, tickets=range(5))
+    assert bench.queue.cost == before + 6 * OVERDUE_BYTES
+    bench.queue.settle(naming, [3], Outcome.DONE, bench.now)
+    assert bench.queue.cost == before + 5 * OVERDUE_BYTES
+    bench.worker(credit=10_000, tickets=range(5, 1000))
+    assert bench.queue.cost == before + 20 * OVERDUE_BYTES
+    for each in list(bench.queue.workers):
+        bench.queue.leave(each, bench.now)
+    assert bench.queue.cost == before
 
 
 # -- SHR-6: hands and suspects -------------------------------------------------------------------

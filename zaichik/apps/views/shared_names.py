@@ -119,10 +119,10 @@ def _name(row: JSON, state: TopicState) -> SharedName:
     due_s = None
     if shared["due_us"] is not None:
         due_s = max(0, shared["due_us"] - state.now_us) / SECOND_US
-    workers = [_worker(it, state) for it in state.workers if it["session"] == row["session"]]
+    workers = [_worker(it, state) for it in state.workers if _whose(it) == _whose(row)]
     return SharedName(
         row["name"],
-        printable(row["session"], LABEL_CELLS),
+        _label(row),
         shared["open"],
         shared["with_workers"],
         shared["workers"],
@@ -134,6 +134,18 @@ def _name(row: JSON, state: TopicState) -> SharedName:
         printable(row["waiting_for"], WORDS_CELLS),
         tuple(workers),
     )
+
+
+def _label(row: JSON) -> str:
+    label = printable(row["session"], LABEL_CELLS)
+    if row["user"]:
+        label += f" of {printable(row['user'], LABEL_CELLS)}"
+    return label
+
+
+def _whose(row: JSON) -> tuple[str, str]:
+    """Returns what workers and their name have in common: two users may choose the same name."""
+    return row["user"], row["session"]
 
 
 def _worker(row: JSON, state: TopicState) -> Worker:

@@ -1,10 +1,10 @@
-"""A pool of jobs: a message, a job, a verdict, so many at a time.
+"""A pool of jobs: a message, a job, a result, so many at a time.
 
 It ends in steps, each of which may come at any time:
 
     WORKING ──drain──▶ DRAINING ──stop──▶ STOPPING ──kill──▶ KILLING
     takes messages     takes none;        jobs are ended,    at once
-                       jobs finish        messages released
+                       jobs finish        messages given back
 
 If the command cannot be started, no message is to blame: it is released, and the pool drains.
 """
@@ -19,8 +19,9 @@ import anyio
 
 from zaichik.apps.work.command import CannotBeAnArgument, CannotRun, Command
 from zaichik.apps.work.job import Job
-from zaichik.apps.work.verdict import Settling, Verdict, verdict
+from zaichik.apps.work.result import Result, result_of
 from zaichik.client.work.message import WorkMessage
+from zaichik_protocol import Outcome
 
 
 class Phase(IntEnum):
@@ -71,7 +72,7 @@ class Report(Protocol):
         """The job of that message begins."""
         ...
 
-    async def settled(self, message: WorkMessage, result: Verdict, *, is_late: bool) -> None:
+    async def settled(self, message: WorkMessage, result: Result, *, is_late: bool) -> None:
         """A message was settled.
 
         Args:
@@ -141,7 +142,7 @@ class Pool:
         self._draining.set()
 
     def stop(self) -> None:
-        """End the jobs, and release their messages."""
+        """End the jobs, and give their messages back."""
         self.drain()
         self._enter(Phase.STOPPING)
         for job in self._jobs:
@@ -163,44 +164,33 @@ class Pool:
     async def _work_on(self, message: WorkMessage) -> None:
         self._report.started(message)
         result = await self._result(message)
-        is_late = not await _settle(message, result)
+        is_late = not await message.settle(result.verdict)
         self._slots.release()
         await self._report.settled(message, result, is_late=is_late)
 
-    async def _result(self, message: WorkMessage) -> Verdict:
-        """Returns the verdict on a message, by its job."""
+    async def _result(self, message: WorkMessage) -> Result:
+        """Returns what the job of a message says of it."""
         report = self._report
         try:
             invocation = self._command.on(message.topic, message.offset, message.key)
         except CannotBeAnArgument as error:
-            return Verdict(Settling.REJECT, str(error))
+            return Result(Outcome.REJECT, str(error))
         job = Job(invocation, message.payload, report.pass_on, report.pass_on_errors, self._timeout)
         self._jobs.add(job)
         if self.phase >= Phase.STOPPING:
             job.stop()
         try:
-            return verdict(await job.run())
+            return result_of(await job.run())
         except OSError as error:
             return self._not_started(invocation.words[0], error)
         finally:
             self._jobs.discard(job)
 
-    def _not_started(self, word: str, error: OSError) -> Verdict:
+    def _not_started(self, word: str, error: OSError) -> Result:
         # Without the key, the words had fit: we were started with them.
         if error.errno == errno.E2BIG:
-            return Verdict(Settling.REJECT, "its key is too long for an argument")
+            return Result(Outcome.REJECT, "its key is too long for an argument")
         self.failure = CannotRun.by(word, error)
         self.drain()
-        return Verdict(Settling.RELEASE)
-
-
-async def _settle(message: WorkMessage, result: Verdict) -> bool:
-    match result.settling:
-        case Settling.DONE:
-            return await message.done()
-        case Settling.RETRY:
-            return await message.retry(reason=result.reason)
-        case Settling.REJECT:
-            return await message.reject(result.reason)
-        case Settling.RELEASE:
-            return await message.release()
+        # Nothing has begun with it. To give it back would count in the end (SHR-4b).
+        return Result(Outcome.RELEASE)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from zaichik.base.escapes import shown
 from zaichik.client.client import Client
 from zaichik.client.errors import ZaichikError
+from zaichik.core.position import away_name
 from zaichik_protocol import Kind, Overflow
 
 HALF = 0.5  # of a topic's room: from then on, what holds its log is named
@@ -37,9 +38,15 @@ class QueueState(NamedTuple):
     is_stuck: bool
 
 
-async def state_of(client: Client, topic: str, name: str) -> QueueState | None:
-    """Returns the state of a shared name of this client's user; None if there is no such name."""
-    row = await _row(client, topic, name)
+async def user_of(client: Client) -> str:
+    """Returns the user that the client has logged in as; "" without access control."""
+    state = await client.describe()
+    return str(state["user"])
+
+
+async def state_of(client: Client, topic: str, name: str, user: str = "") -> QueueState | None:
+    """Returns the state of a shared name of that user; None if there is no such name."""
+    row = await _row(client, topic, name, user)
     if row is None:
         return None
     shared = row["shared"]
@@ -54,24 +61,24 @@ async def state_of(client: Client, topic: str, name: str) -> QueueState | None:
     )
 
 
-async def _row(client: Client, topic: str, name: str) -> dict[str, Any] | None:
-    # How it is called among those of the topic: see `docs/use/describe.md`.
-    prefix = f"{topic}#away.{name}.{len(topic)}"
-    page, _ = await client.describe_page(Kind.SUBSCRIPTIONS, prefix)
+async def _row(client: Client, topic: str, name: str, user: str) -> dict[str, Any] | None:
+    # Rows whose names begin with it follow it: if it is there, it is the first.
+    wanted = away_name(topic, user, name)
+    page, _ = await client.describe_page(Kind.SUBSCRIPTIONS, wanted, limit=1)
     for row in page["subscriptions"]:
-        if row["topic"] == topic and row["session"] == name and "shared" in row:
+        if row["name"] == wanted and "shared" in row:
             found: dict[str, Any] = row
             return found
     return None
 
 
-async def what_holds(client: Client, topic: str, name: str) -> str:
+async def what_holds(client: Client, topic: str, name: str, user: str = "") -> str:
     """Returns which message holds the log of a topic that is half full, and why.
 
     "" if none does, but only a long queue; or if it is held by another name, or this user may not
     know.
     """
-    row = await _row(client, topic, name)
+    row = await _row(client, topic, name, user)
     state = await client.topic(topic)
     if row is None or state is None or state["needed"] != row["committed"]:
         return ""
@@ -86,7 +93,8 @@ async def what_holds(client: Client, topic: str, name: str) -> str:
     for verdict in explained["verdicts"]:
         evidence = verdict["evidence"]
         holds = verdict["fate"] in {"dead", "waits_until"} or evidence.get("is_suspect")
-        if holds and evidence.get("name") == name:
+        is_ours = evidence.get("name") == name and evidence.get("user", "") == user
+        if holds and is_ours:
             return (
                 f"{shown(topic)} is half full or more, and offset {offset} holds all that comes "
                 f"after it: {verdict['text']}"

@@ -264,9 +264,17 @@ def _show_shared_name(console: Console, state: dict[str, Any]) -> None:
     if shared["due_us"] is not None:
         pairs.insert(3, ("comes again", show_time(shared["due_us"])))
     workers = counted(shared["workers"], "worker")
-    title = f"shared name {shown(state['session'])}: {workers}, {shared['dead']:,} dead"
+    title = f"shared name {_named(state)}: {workers}, {shared['dead']:,} dead"
     screen.print_rows(console, title, pairs)
     _show_imbalance(console, state)
+
+
+def _named(state: dict[str, Any]) -> str:
+    """Returns the shared name of a row, and its user: two users may choose the same name."""
+    name = shown(state["session"])
+    if state["user"]:
+        return f"{name} of user {shown(state['user'])}"
+    return name
 
 
 def _sum(parts: dict[str, int]) -> str:
@@ -290,7 +298,7 @@ def _show_worker(console: Console, state: dict[str, Any]) -> None:
         ("handed out", state["delivered"]),
     ]
     who = shown(state["client"]) or "a client without a name"
-    title = f"worker {state['connection']}.{state['id']} of {shown(state['session'])}: {who}"
+    title = f"worker {state['connection']}.{state['id']} of {_named(state)}: {who}"
     screen.print_rows(console, title, pairs)
 
 

@@ -24,8 +24,9 @@ What the exit code of the command means:
             is kept with it.
 
 Ctrl-C, SIGTERM and SIGHUP let the jobs that run finish, and release what waits. A second one ends
-the jobs (SIGTERM, and after 5 seconds SIGKILL), and releases their messages; a third one does not
-wait. A job does not get the Ctrl-C of the terminal: it has a session of its own.
+the jobs (SIGTERM, and after 5 seconds SIGKILL), and gives their messages back: they come again
+after a while, and nothing is counted. A third one does not wait. A job does not get the Ctrl-C of
+the terminal: it has a session of its own.
 
 If the topic doesn't exist, it is created so that it loses no job: durable, if the broker has a
 folder, kept forever, and full rather than evicting. Of another topic, it is said what it can lose.

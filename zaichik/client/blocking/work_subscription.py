@@ -60,7 +60,7 @@ class WorkMessage:
     done = driving(asynchronous_message.WorkMessage.done)
     retry = driving(asynchronous_message.WorkMessage.retry)
     reject = driving(asynchronous_message.WorkMessage.reject)
-    release = driving(asynchronous_message.WorkMessage.release)
+    give_back = driving(asynchronous_message.WorkMessage.give_back)
     extend = driving(asynchronous_message.WorkMessage.extend)
 
     def __enter__(self) -> Self:

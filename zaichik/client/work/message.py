@@ -86,7 +86,7 @@ class WorkMessage:
 
     async def done(self) -> bool:
         """Settle it: it is done, and never comes again. Returns whether that counted."""
-        return await self._settle(DONE)
+        return await self.settle(DONE)
 
     async def retry(self, after: Duration | None = None, reason: str = "") -> bool:
         """Settle it: it has failed, and comes again, or is dead (SHR-5).
@@ -99,7 +99,7 @@ class WorkMessage:
         Raises:
             ValueError: `after` is out of range.
         """
-        return await self._settle(retried(after, reason))
+        return await self.settle(retried(after, reason))
 
     async def reject(self, reason: str = "") -> bool:
         """Settle it: it can never succeed, and is dead at once (SHR-5).
@@ -107,15 +107,15 @@ class WorkMessage:
         Args:
             reason: why, for people; cut to 1,024 bytes.
         """
-        return await self._settle(rejected(reason))
+        return await self.settle(rejected(reason))
 
-    async def release(self) -> bool:
+    async def give_back(self) -> bool:
         """Give it back: it comes again after a while, and this delivery does not count.
 
         It waits as long as a retry, each time longer. From the tenth time in a row on, it counts
         (SHR-4b): a message that every program gives back is dead at last.
         """
-        return await self._settle(GIVEN_BACK)
+        return await self.settle(GIVEN_BACK)
 
     async def extend(self, by: Duration) -> bool:
         """Take longer: it times out `by` from now. Returns whether it was in time (SHR-4).
@@ -126,9 +126,10 @@ class WorkMessage:
         Raises:
             ValueError: `by` is out of range.
         """
-        return await self._settle(extended(by))
+        return await self.settle(extended(by))
 
-    async def _settle(self, verdict: Verdict) -> bool:
+    async def settle(self, verdict: Verdict) -> bool:
+        """Say of it what a verdict says; what the methods above do."""
         if self.is_settled:
             return False
         return await self._settling.settle(self, verdict)

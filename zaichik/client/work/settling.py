@@ -22,6 +22,7 @@ from functools import partial
 
 import anyio.lowlevel
 
+from zaichik.base.counted import counted
 from zaichik.client.connection import BrokerConnection
 from zaichik.client.errors import ZaichikError
 from zaichik.client.outcome import Lost, expected
@@ -54,6 +55,7 @@ class Settlement:
         verdict: see above.
         messages: those that it is said of.
         may_be_repeated: whether it was sent, and the connection was lost before the answer.
+        sent: when it was last sent, or may have been: seconds, by the clock of `Settling`.
         late: the tickets for which it came too late, once that is known.
     """
 
@@ -63,6 +65,7 @@ class Settlement:
         self.verdict = verdict
         self.messages: list[WorkMessage] = []
         self.may_be_repeated = False
+        self.sent = 0.0
         self.late: frozenset[int] = frozenset()
         self._answered = Wakeup()
 
@@ -101,6 +104,18 @@ class Settlement:
         if isinstance(outcome, Settled) and not is_ambiguous:
             self.late = frozenset(outcome.late)
         self._answered.set()
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the broker has accepted the request, which may be late all the same."""
+        return isinstance(self._outcome, Settled)
+
+    @property
+    def refusal(self) -> str:
+        """Why the broker has refused it; "" if it has not."""
+        if isinstance(self._outcome, Error):
+            return self._outcome.message
+        return ""
 
     async def counts(self, message: WorkMessage) -> bool:
         """Returns whether the verdict counts for that message, once that is known.
@@ -149,6 +164,8 @@ class Settling:
         self._subscription = subscription
         self._timeout = timeout
         self._clock = clock
+        self._gathered: list[Settlement] = []
+        # Of these, those that have room for more.
         self._gathering: dict[Verdict, Settlement] = {}
         self._gathering_since = 0.0
         # Exceptions that came out of blocks of messages, since a message was opened.
@@ -246,23 +263,32 @@ class Settling:
         Raises:
             ConnectionLost: the connection is lost.
         """
-        if not self._gathering:
+        if not self._gathered:
             self._connection.call_soon(self.send)
             self._gathering_since = self._clock()
-        settlement = self._gathering.get(verdict)
-        if settlement is None:
-            settlement = Settlement(verdict)
-            self._gathering[verdict] = settlement
-        settlement.messages.extend(messages)
+        for message in messages:
+            settlement = self._with_room(verdict)
+            settlement.messages.append(message)
         if not settlement.is_extension:
             self._idle_until = self._clock() + self._timeout
             for message in messages:
                 message.is_settled = True
         return settlement
 
+    def _with_room(self, verdict: Verdict) -> Settlement:
+        """Returns the request that says so, and has room for another message."""
+        settlement = self._gathering.get(verdict)
+        # The broker refuses a longer list.
+        most = self._connection.welcome.max_batch
+        if settlement is None or len(settlement.messages) >= most:
+            settlement = Settlement(verdict)
+            self._gathering[verdict] = settlement
+            self._gathered.append(settlement)
+        return settlement
+
     async def let_send(self) -> None:
         """Let the event loop send what has gathered, if that has gathered for long."""
-        if self._gathering and self._clock() - self._gathering_since > GATHER_SECONDS:
+        if self._gathered and self._clock() - self._gathering_since > GATHER_SECONDS:
             await anyio.lowlevel.checkpoint()
 
     async def answered(self) -> None:
@@ -277,9 +303,10 @@ class Settling:
 
     def send(self) -> None:
         """Send what has gathered."""
-        gathered = self._gathering
+        gathered = self._gathered
+        self._gathered = []
         self._gathering = {}
-        for settlement in gathered.values():
+        for settlement in gathered:
             self._send(settlement)
 
     def _send(self, settlement: Settlement) -> None:
@@ -290,6 +317,7 @@ class Settling:
             # Each of those that wait raises it, and each a copy of its own.
             settlement.answer(partial(copy, error))
             return
+        settlement.sent = self._clock()
         self._unanswered[settlement] = None
 
     def _answer(self, settlement: Settlement, outcome: Frame | Lost) -> None:
@@ -298,6 +326,7 @@ class Settling:
         # After a loss it was not made again. As at one that has ended, every ticket is late.
         if isinstance(outcome, Error) and outcome.code == ErrorCode.NO_SUCH_SUBSCRIPTION:
             outcome = Settled(outcome.id, settlement.tickets)
+        settlement.answer(outcome)
         if settlement.is_extension:
             self._extended(settlement)
         elif isinstance(outcome, Error):
@@ -307,14 +336,19 @@ class Settling:
         else:
             for message in settlement.messages:
                 self.opened.pop(message.ticket, None)
-        settlement.answer(outcome)
         _log(settlement)
 
     def _extended(self, settlement: Settlement) -> None:
+        """Note how much longer the program may take for messages: not at all, if it was late."""
         delay_ms = settlement.verdict.delay_ms
-        if delay_ms is not None:
-            due = self._clock() + delay_ms / 1000
-            for message in settlement.messages:
+        if not settlement.is_accepted or delay_ms is None:
+            return
+        # Not from now on: the program may have been busy, and the answer have waited.
+        due = settlement.sent + delay_ms / 1000
+        for message in settlement.messages:
+            if message.ticket in settlement.late:
+                message.due = min(message.due, settlement.sent)
+            else:
                 message.due = due
 
     # -- after a lost socket ---------------------------------------------------------------------
@@ -323,6 +357,7 @@ class Settling:
         """Note that the socket was lost: what has no answer may have been carried out."""
         for settlement in self._unanswered:
             settlement.may_be_repeated = True
+            settlement.sent = self._clock()
 
     def kept(self) -> None:
         """Note that the broker has left here what was named: its time begins anew (SHR-4a)."""
@@ -330,7 +365,14 @@ class Settling:
 
 
 def _log(settlement: Settlement) -> None:
-    """Log what was done too late: the job may be done twice."""
+    """Log what was refused; and what was done too late: the job may be done twice."""
+    if settlement.refusal:
+        # Most of those who settle do not wait for the answer.
+        logger.warning(
+            "the broker has refused to settle %s: %s",
+            counted(len(settlement.messages), "message"),
+            settlement.refusal,
+        )
     if settlement.verdict.outcome != Outcome.DONE:
         return
     for message in settlement.messages:

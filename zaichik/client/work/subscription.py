@@ -160,13 +160,15 @@ class WorkSubscription:
             return
         if not self._inbox.waiting or not settling.is_in_time:
             return
-        late = [
+        extended = [
             message
             for message in self._inbox.waiting
+            # What is over is with another worker.
             if settling.has_lost_time(message, 1 / LOOKS_IN_TIMEOUT)
+            and not settling.is_over(message)
         ]
-        if late:
-            settling.settle_soon(late, self._extension)
+        if extended:
+            settling.settle_soon(extended, self._extension)
 
     def _log_overdue(self) -> None:
         for message in self._settling.unsettled:

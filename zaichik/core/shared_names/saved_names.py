@@ -3,11 +3,13 @@
     {"thumbs": {"numbers": [...], "rows": {"5": [...], "6": null}}, "mails": null}
 
 Numbers are of the whole name, rows of the messages that are open or dead, by offset; null is what
-is not there any more. All that a name is follows from its changes, so the same function takes over
+is not there any more. So what is written in a second is what has happened in it, however much is
+open. All that a name is follows from its changes, so the same function takes over
 those of a second, and those since the beginning, which a checkpoint has. It is plain data, as JSON
 can hold it.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from zaichik.core.work_queue.message import Place
@@ -26,9 +28,9 @@ NEXT = 1  # the index of `next`
 SavedName = dict[str, Any]
 
 
-def saved_name(queue: WorkQueue) -> SavedName:
-    """Returns a name as it is now."""
-    saved = save_queue(queue)
+def saved_name(queue: WorkQueue, offsets: Iterable[int]) -> SavedName:
+    """Returns what of a name is open or dead at these offsets, as it is now."""
+    saved = save_queue(queue, offsets)
     numbers = [
         saved.start,
         saved.next,
@@ -52,20 +54,6 @@ def saved_name(queue: WorkQueue) -> SavedName:
     for (offset, count, died_us), key, reason in dead:
         rows[str(offset)] = [count, died_us, key.hex(), reason]
     return {"numbers": numbers, "rows": rows}
-
-
-def changed_since(before: SavedName | None, after: SavedName) -> SavedName | None:
-    """Returns what has changed of a name; None if nothing has."""
-    if before is None:
-        return after
-    had = before["rows"]
-    has = after["rows"]
-    changed = {offset: row for offset, row in has.items() if had.get(offset) != row}
-    gone = dict.fromkeys(had.keys() - has.keys())
-    rows: dict[str, Row | None] = {**changed, **gone}
-    if not rows and before["numbers"] == after["numbers"]:
-        return None
-    return {"numbers": after["numbers"], "rows": rows}
 
 
 def take_over(names: dict[str, SavedName], changes: dict[str, SavedName | None]) -> None:

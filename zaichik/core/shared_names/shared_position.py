@@ -38,7 +38,6 @@ class SharedPosition(Position):
     Attributes:
         topic, queue: see above.
         readers: the subscriptions that have it, by their workers.
-        version: grows with each change.
     """
 
     def __init__(
@@ -49,12 +48,12 @@ class SharedPosition(Position):
         self.queue = queue
         queue.on_recall = self.changed
         self.readers: dict[Worker, SharedReader] = {}
-        self.version = 0
         self._names = names
         # What it needed when it was written to a disk; None if it never was, or need not be.
         self._saved_needed: int | None = None
         # Bytes that the client is charged for what is open and dead (SHR-10).
         self._charged = 0
+        self._is_forgotten = False
 
     # -- as a position ---------------------------------------------------------------------------
 
@@ -95,6 +94,7 @@ class SharedPosition(Position):
 
     def let_go(self) -> None:
         """See `Position`."""
+        self._is_forgotten = True
         self.topic.retained.stop_waiting(self)
         self._names.memory.take(self.client, -self._charged)
         self._charged = 0
@@ -208,7 +208,9 @@ class SharedPosition(Position):
 
     def changed(self) -> None:
         """Have queue, topic and client know what has changed."""
-        self.version += 1
+        # A worker whose subscription has ended may still settle what it had, which is late.
+        if self._is_forgotten:
+            return
         retained = self.topic.retained
         self.queue.published(retained.end)
         # Only while a worker waits: a publish costs the topic nothing otherwise.

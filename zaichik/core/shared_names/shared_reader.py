@@ -84,6 +84,8 @@ class SharedReader(Subscriber):
         self.skipped = 0
         self.sent: deque[tuple[int, int]] = deque(maxlen=REMEMBERED_TIMES)
         self._tickets: Collection[int] = request.tickets
+        self._max_deliveries = request.max_deliveries
+        self._by_key = request.by_key
         self._is_stopped = False
         # Whether there may be more, although its turn is over.
         self._has_more = False
@@ -98,6 +100,8 @@ class SharedReader(Subscriber):
         """
         self.position.join(self, self._tickets)
         self._tickets = ()
+        # Not before: a subscription that is refused leaves the name as it was.
+        self.position.queue.agree(self._max_deliveries, by_key=self._by_key)
         self.topic.attach(self)
         self._count()
 

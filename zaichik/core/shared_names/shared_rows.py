@@ -173,6 +173,7 @@ def _common(name: str, position: SharedPosition, now_us: int) -> JSON:
         "name": name,
         "topic": topic.name,
         "session": position.name,
+        "user": position.user,
         "committed": ledger.needed,
         "cursor": ledger.next,
         "cursor_us": topic.retained.accepted_us(ledger.next),

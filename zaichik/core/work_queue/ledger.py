@@ -19,7 +19,7 @@ over those that were deleted before it.) A message that dies or is revived keeps
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from zaichik.core.work_queue.calendar import Calendar
 from zaichik.core.work_queue.dead import DeadMessage, DeadMessages
@@ -46,6 +46,8 @@ class Ledger:
         delayed: those that are DELAYED.
         keys: which of them wait for others of their key.
         key_bytes: bytes of the keys that are remembered: of those that are open or dead.
+        on_change: called with the offset of each message of which something changes that a log
+            keeps; but for numbers of the whole name, as those of what is done.
     """
 
     def __init__(self, start: int) -> None:
@@ -61,6 +63,7 @@ class Ledger:
         self.delayed = Calendar()
         self.keys = KeyOrder()
         self.key_bytes = 0
+        self.on_change: Callable[[int], object] = _ignore
         # By offset; None is a dead one.
         self._unsettled: OrderedDict[int, OpenMessage | None] = OrderedDict()
 
@@ -87,6 +90,11 @@ class Ledger:
             if message is not None:
                 yield message
 
+    @property
+    def unsettled(self) -> Iterable[int]:
+        """The offsets of all that is open or dead, in order."""
+        return self._unsettled.keys()
+
     def find(self, offset: int) -> OpenMessage | None:
         """Returns the open message with that offset; None if it is not open."""
         return self._unsettled.get(offset)
@@ -105,6 +113,7 @@ class Ledger:
         self.key_bytes += len(key)
         if key and not self.keys.enter(message):
             message.place = Place.BLOCKED
+        self.on_change(offset)
         return message
 
     def pass_to(self, offset: int) -> None:
@@ -125,6 +134,7 @@ class Ledger:
             message.place = Place.DELAYED
             message.due_us = due_us
             self.delayed.add(message)
+            self.on_change(message.offset)
         else:
             self._make_ready(message)
 
@@ -140,6 +150,7 @@ class Ledger:
             self.suspects[message.offset] = message
         else:
             self.ready[message.offset] = message
+        self.on_change(message.offset)
 
     def waiting(self, offset: int) -> OpenMessage:
         """Returns the message with that offset, which must be READY."""
@@ -176,6 +187,7 @@ class Ledger:
 
     def _close(self, message: OpenMessage) -> None:
         del self._unsettled[message.offset]
+        self.on_change(message.offset)
         self.key_bytes -= len(message.key)
         self._let_next_of_key_go(message.key)
 
@@ -184,6 +196,7 @@ class Ledger:
         self._unsettled[message.offset] = None
         dead = DeadMessage(message.offset, message.key, message.count, reason, now_us)
         self.dead.add(dead)
+        self.on_change(message.offset)
         self._let_next_of_key_go(message.key)
 
     def _let_next_of_key_go(self, key: bytes) -> None:
@@ -207,6 +220,7 @@ class Ledger:
         self._unsettled[offset] = message
         if message.key and not self.keys.enter(message):
             message.place = Place.BLOCKED
+            self.on_change(offset)
         else:
             self._make_ready(message)
         return True
@@ -219,6 +233,7 @@ class Ledger:
         self.forgotten += 1
         self.key_bytes -= len(dead.key)
         del self._unsettled[offset]
+        self.on_change(offset)
         return True
 
     # -- a start of the broker -------------------------------------------------------------------
@@ -242,6 +257,10 @@ class Ledger:
                 self.delayed.add(message)
             elif message.place == Place.READY:
                 self._make_ready(message)
+
+
+def _ignore(offset: int) -> None:
+    """Do nothing: no log keeps the name."""
 
 
 def _is_blocked(message: OpenMessage) -> bool:

@@ -4,7 +4,7 @@ A start restores a name as it was then. What workers had waits for their owners;
 counted since is not known, so it is delivered again, or counts less than it did.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from zaichik.core.work_queue.absence import AFTER_START_US, Absence
@@ -50,18 +50,31 @@ class SavedQueue:
     reasons: Sequence[str]
 
 
-def save_queue(queue: WorkQueue) -> SavedQueue:
-    """Returns what the log keeps of that name, as it is now."""
+def save_queue(queue: WorkQueue, offsets: Iterable[int]) -> SavedQueue:
+    """Returns what the log keeps of that name, as it is now.
+
+    Args:
+        queue: the name.
+        offsets: of its messages, only those that are open or dead at these offsets.
+    """
     ledger = queue.ledger
-    owners = queue.absences.owners()
-    for worker in queue.workers:
-        owners.update(dict.fromkeys(worker.held, worker.owner))
-    messages = list(ledger.open_messages())
+    messages = []
+    dead = []
+    for offset in sorted(offsets):
+        message = ledger.find(offset)
+        death = ledger.dead.get(offset)
+        if message is not None:
+            messages.append(message)
+        elif death is not None:
+            dead.append(death)
+    owners = {}
+    # Nearly always, nothing has changed in a second, and many messages are open.
+    if messages:
+        owners = _owners(queue)
     keys = [message.key for message in messages]
     # Nearly always, all of them have keys, or none.
     if not any(keys):
         keys = []
-    dead = ledger.dead.page(0, len(ledger.dead))
     return SavedQueue(
         start=ledger.start,
         next=ledger.next,
@@ -91,6 +104,14 @@ def save_queue(queue: WorkQueue) -> SavedQueue:
         dead_keys=[each.key for each in dead],
         reasons=[each.reason for each in dead],
     )
+
+
+def _owners(queue: WorkQueue) -> dict[int, int]:
+    """Returns the owner of each ticket that a worker has, or that waits for its owner."""
+    owners = queue.absences.owners()
+    for worker in queue.workers:
+        owners.update(dict.fromkeys(worker.held, worker.owner))
+    return owners
 
 
 def restore_queue(

@@ -42,6 +42,8 @@ DELAYED_FOR_EACH_OPEN = 10  # the bound of what waits for its time, in `max_open
 # What an open or dead message costs beside its key and reason, as `prices` are measured (SHR-10):
 # some 360 that a worker has, 480 with keys in order.
 MESSAGE_BYTES = 500
+# The same for a ticket that a worker has not settled in time.
+OVERDUE_BYTES = 120
 
 LOST = "its worker's connection was lost"
 TIMED_OUT = "its worker took longer than its time-out"
@@ -130,14 +132,16 @@ class WorkQueue:
         self._tickets = tickets
         self._patience = patience
         self._delivered = delivered
+        # How many tickets of workers are overdue.
+        self._overdue = 0
         self._line = Line()
         self._isolation = Isolation(self.ledger, self._line, lambda: self.is_stopped)
         self._retries = Retries(self.ledger, settings.max_deliveries)
 
     # -- workers come ----------------------------------------------------------------------------
 
-    def agree(self, max_deliveries: int, *, by_key: bool) -> None:
-        """Accept the settings that a new worker asks for, or refuse the worker (SHR-1).
+    def check_agreed(self, max_deliveries: int, *, by_key: bool) -> None:
+        """Refuse a worker that asks for settings which the name cannot have now (SHR-1).
 
         Raises:
             Refused: `INVALID_FIELD`, with what the name has.
@@ -153,7 +157,10 @@ class WorkQueue:
                 "nobody reads"
             )
             raise Refused(ErrorCode.INVALID_FIELD, problem, "max_deliveries")
-        self.settings = replace(settings, max_deliveries=max_deliveries, by_key=by_key)
+
+    def agree(self, max_deliveries: int, *, by_key: bool) -> None:
+        """Have the settings that a worker asks for, which were checked."""
+        self.settings = replace(self.settings, max_deliveries=max_deliveries, by_key=by_key)
         self._retries.max_deliveries = max_deliveries
 
     def join(self, worker: Worker, tickets: Collection[int], now_us: int) -> Worker | None:
@@ -182,9 +189,11 @@ class WorkQueue:
             self._return(worker, absence, named, now_us)
         # Its program is busy with what is not open here any more: it timed out, say.
         for ticket in sorted(named.difference(known)):
-            if worker.in_flight < worker.credit:
+            # Nobody can tell how many of them were ever given.
+            if worker.in_flight < worker.credit and self._overdue < self.settings.max_open:
                 worker.overdue[ticket] = 0
                 worker.hand.add_overdue()
+                self._overdue += 1
         self.line_up(worker)
         return replaced
 
@@ -369,6 +378,7 @@ class WorkQueue:
         worker.held[message.ticket] = message
         worker.in_flight_bytes += message.size
         worker.hand.add(1, message.is_suspect)
+        self.ledger.on_change(message.offset)
 
     def skip(self, first: int, end: int) -> None:
         """Skip what was offered: it is gone from the topic, and `Lagged` tells so (SHR-7).
@@ -489,6 +499,7 @@ class WorkQueue:
         if size is not None:
             worker.in_flight_bytes -= size
             worker.hand.remove_overdue()
+            self._overdue -= 1
 
     def _extend(
         self, message: OpenMessage, worker: Worker, delay_us: int | None, now_us: int
@@ -561,6 +572,7 @@ class WorkQueue:
         )
         for message in absence.held.values():
             message.place = Place.ABSENT
+            self.ledger.on_change(message.offset)
         if not worker.owner:
             self._end_absence(absence, now_us)
         elif absence.held:
@@ -579,6 +591,7 @@ class WorkQueue:
             self._take_back(message, worker)
         if worker.overdue:
             hand.remove_overdue(len(worker.overdue))
+            self._overdue -= len(worker.overdue)
             worker.overdue.clear()
         return held
 
@@ -614,6 +627,7 @@ class WorkQueue:
         is_alone = worker.hand.size == 1
         del worker.held[message.ticket]
         worker.overdue[message.ticket] = message.size
+        self._overdue += 1
         message.due_us = 0
         worker.hand.time_out(was_suspect=message.is_suspect)
         self._retries.lose(message, TIMED_OUT, now_us, is_alone=is_alone)
@@ -624,7 +638,9 @@ class WorkQueue:
         """Returns how many of these, which were dead and can be read, are open again (SHR-5)."""
         revived = 0
         for offset in offsets:
-            if self.ledger.active >= self.settings.max_open:
+            # While as many are dead as may be, nothing is handed out, so what is open stays open.
+            is_full = self.ledger.active >= self.settings.max_open
+            if is_full and len(self.ledger.dead) < self.settings.max_dead:
                 break
             revived += self.ledger.revive(offset)
         self.wake()
@@ -645,4 +661,5 @@ class WorkQueue:
         """Bytes that the client pays for which has made the name (SHR-10)."""
         ledger = self.ledger
         count = ledger.open + len(ledger.dead)
-        return MESSAGE_BYTES * count + ledger.key_bytes + ledger.dead.reason_bytes
+        of_messages = MESSAGE_BYTES * count + ledger.key_bytes + ledger.dead.reason_bytes
+        return of_messages + OVERDUE_BYTES * self._overdue

@@ -1,36 +1,32 @@
 """What the end of a job means for its message: one table of exit codes (SHR-12)."""
 
 import signal
-from enum import Enum
 from typing import NamedTuple
 
 from zaichik.apps.work.job import Cause, JobEnd
+from zaichik.client.work.verdict import MOST_REASON_BYTES, Verdict
+from zaichik_protocol import Outcome
 
 DATA_ERROR = 65  # EX_DATAERR of sysexits.h: the input is wrong, and will be next time
-MOST_REASON_BYTES = 1024  # that the broker keeps (SHR-11)
 
 
-class Settling(Enum):
-    """What becomes of a message."""
-
-    DONE = "done"
-    RETRY = "retry"
-    REJECT = "reject"
-    RELEASE = "release"
-
-
-class Verdict(NamedTuple):
-    """What becomes of a message.
+class Result(NamedTuple):
+    """What a job says of its message, or what has kept it from beginning.
 
     Attributes:
-        settling: see above.
+        outcome: what becomes of the message.
         cause: why, in a few words; "" if all is well.
-        errors: the last of what its job wrote to standard error.
+        errors: the last of what the job wrote to standard error.
     """
 
-    settling: Settling
+    outcome: Outcome
     cause: str = ""
     errors: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The same for the broker."""
+        return Verdict(self.outcome, reason=self.reason)
 
     @property
     def reason(self) -> str:
@@ -43,21 +39,21 @@ class Verdict(NamedTuple):
         return start + rest.decode("utf-8", "ignore")
 
 
-def verdict(end: JobEnd) -> Verdict:
-    """Returns what becomes of the message of a job."""
+def result_of(end: JobEnd) -> Result:
+    """Returns the result of a job."""
     match end:
         # Also if its exit code is 0: it may end in order, and have done half of the work.
         case JobEnd(cause=Cause.STOPPED):
-            return Verdict(Settling.RELEASE)
+            return Result(Outcome.GIVE_BACK)
         case JobEnd(cause=Cause.TIME_OUT):
-            settling = Settling.RETRY
+            outcome = Outcome.RETRY
         case JobEnd(status=0):
-            return Verdict(Settling.DONE)
+            return Result(Outcome.DONE)
         case JobEnd(status=status) if status == DATA_ERROR:
-            settling = Settling.REJECT
+            outcome = Outcome.REJECT
         case _:
-            settling = Settling.RETRY
-    return Verdict(settling, _how(end), end.errors.decode("utf-8", "replace").strip())
+            outcome = Outcome.RETRY
+    return Result(outcome, _how(end), end.errors.decode("utf-8", "replace").strip())
 
 
 def _how(end: JobEnd) -> str:
