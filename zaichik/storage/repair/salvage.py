@@ -56,7 +56,7 @@ def salvage(disk: Disk, folder: str, base: int, size: int, salts: list[int]) -> 
 
 
 def _likeliest(counts: dict[int, int], salts: list[int]) -> int:
-    """Returns the salt of a segment, given how many records each has; `salts` are in checkpoints."""
+    """Returns the salt of most records, or that of a checkpoint where they leave it open."""
 
     def likelihood(salt: int) -> tuple[bool, bool, int]:
         count = counts[salt]
