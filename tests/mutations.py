@@ -62,7 +62,6 @@ CHOSEN = {
     "checks:SHOWN",
     "decisions:STEP_BYTES",
     "decisions:WHOLE_BYTES",
-    "durable:UNCOUNTED_BYTES",
     "replies:OWED",
     "report.remembered:RECENT",
     "report.waiting:MOST_NAMED",
@@ -75,6 +74,7 @@ CHOSEN = {
     "sharing.scheduler:PAUSE_US",
     "sharing.scheduler:SLICE_US",
     "topic_controller:FORGOTTEN_AT_ONCE",
+    "write_queue:UNCOUNTED_BYTES",
 }
 TYPES = {"Literal", "TypeVar"}  # subscripted or called, with strings that only say what a type is
 

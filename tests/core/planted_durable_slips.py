@@ -956,8 +956,22 @@ DURABLE_SLIPS = [
     Slip(
         "a head that is lost takes all messages with it",
         "salvage",
-        "segment.salt = max(counts, key=lambda it: counts[it])",
+        "segment.salt = _likeliest(counts, salts)",
         "pass",
+        "storage/repair/test_salvage.py",
+    ),
+    Slip(
+        "records of another file outvote a checkpoint",
+        "_likeliest",
+        "salt in salts",
+        "False",
+        "storage/repair/test_salvage.py",
+    ),
+    Slip(
+        "the checkpoint of a file that was replaced outvotes records",
+        "_likeliest",
+        "count > MOST_FOREIGN_RECORDS",
+        "False",
         "storage/repair/test_salvage.py",
     ),
     Slip(

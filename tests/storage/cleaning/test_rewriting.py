@@ -2,6 +2,7 @@
 
 import errno
 import json
+from functools import partial
 
 import pytest
 from made import changed
@@ -230,14 +231,18 @@ def test_damage_is_left_as_it_is():
         work.step(log.kept.live_offsets(0, 100), 4)
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EIO, "bad sector"), FileNotFoundError(2, "gone")])
-def test_what_cannot_be_read_is_damage(error):
+def test_what_cannot_be_read_is_damage():
     """DUR-7: of a file that nobody reads, it does not end the broker."""
-    log = two_files()
-    log.disk.under_way = lambda method, _: error if method == "read" else None
-    work = log.writer.rewriting(log.writer.segments[:1], 4, 9, 2**62)
-    with pytest.raises(CannotRewrite, match=f"{0:020}.log cannot be read: .*(bad sector|gone)"):
-        work.step(log.kept.live_offsets(0, 100), 4)
+    for error in (OSError(errno.EIO, "bad sector"), FileNotFoundError(errno.ENOENT, "gone")):
+        log = two_files()
+        log.disk.under_way = partial(raised_by_reads, error)
+        work = log.writer.rewriting(log.writer.segments[:1], 4, 9, 2**62)
+        with pytest.raises(CannotRewrite, match=f"{0:020}.log cannot be read: .*(sector|gone)"):
+            work.step(log.kept.live_offsets(0, 100), 4)
+
+
+def raised_by_reads(error, method, path):
+    return error if method == "read" else None
 
 
 def test_files_that_were_replaced_are_left_over_wherever_the_power_is_cut():

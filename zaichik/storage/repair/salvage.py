@@ -50,12 +50,19 @@ def salvage(disk: Disk, folder: str, base: int, size: int, salts: list[int]) -> 
                 break
         at = data.find(MAGIC_BYTES, at + 1)
     if counts:
-        segment.salt = max(
-            counts,
-            key=lambda it: (counts[it] > MOST_FOREIGN_RECORDS, it in salts, counts[it]),
-        )
+        segment.salt = _likeliest(counts, salts)
         segment.accepted_us = times[segment.salt]
     return segment
+
+
+def _likeliest(counts: dict[int, int], salts: list[int]) -> int:
+    """Returns the salt of most records, or that of a checkpoint where they leave it open."""
+
+    def likelihood(salt: int) -> tuple[bool, bool, int]:
+        count = counts[salt]
+        return count > MOST_FOREIGN_RECORDS, salt in salts, count
+
+    return max(counts, key=likelihood)
 
 
 def _is_whole(data: bytes, at: int, head: RecordHeader, segment: Segment, salt: int) -> bool:
