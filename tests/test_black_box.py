@@ -2371,7 +2371,8 @@ async def test_settling_out_of_bounds_settles_nothing(jobs, work, field, how):
     worker = await work()
     first = await worker.next()
     flags = DELAYED if "delay_ms" in how else 0
-    await worker.refused(INVALID_FIELD, field, how.pop("outcome"), first.ticket, flags=flags, **how)
+    others = {name: value for name, value in how.items() if name != "outcome"}
+    await worker.refused(INVALID_FIELD, field, how["outcome"], first.ticket, flags=flags, **others)
     assert await worker.settle(DONE, first.ticket) == []
 
 
@@ -2558,7 +2559,7 @@ async def test_an_owner_takes_over_from_itself_only(jobs, work):
 )
 async def test_a_share_out_of_bounds_is_refused(jobs, field, flags, how):
     client = await jobs(1)
-    body = shared("t", how.pop("name", "n"), **how)
+    body = shared("t", **{"name": "n"} | how)
     await client.refused(INVALID_FIELD, SUBSCRIBE, body, flags=flags, field=field)
 
 

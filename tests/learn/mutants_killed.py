@@ -21,7 +21,7 @@ MUTANTS = [
         "restore",
         "store.recovered",
         "()",
-        nth=1,
+        nth=2,
     ),
     Mutant(
         "a topic has a new epoch after a start",

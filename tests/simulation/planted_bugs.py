@@ -239,7 +239,7 @@ def a_position_is_forgotten_with_its_connection(monkeypatch):
     def make(real):
         def sweep(self, now_us):
             for _, (topic, session) in list(self.directory.after("", "")):
-                if session.reader is None:
+                if isinstance(session, ExclusivePosition) and session.reader is None:
                     self.forget(topic, session)
 
         return sweep

@@ -193,7 +193,7 @@ TABLE_SLIPS = [
         "bytes are judged a batch late",
         "Table._check",
         "change.size > self._max_bytes",
-        "kept.size > self._max_bytes",
+        "size > self._max_bytes",
     ),
     TableSlip(
         "tombstones never go early",
