@@ -222,6 +222,14 @@ class TestExporting:
         assert payloads(zaichik, to, 1) == [("k", "dog")]
         assert offsets(dead("--json")) == [0]
 
+    def test_makes_no_topic_for_what_is_not_dead(self, kill, dead, zaichik, topic):
+        kill("cat")
+        result = dead("--export", f"{topic}.none", "--forget", "0", "99")
+        assert (result.code, result.out) == (1, "")
+        assert result.err.endswith("zaichik: not dead: 99\n")
+        assert zaichik("describe", f"{topic}.none").code != 0
+        assert offsets(dead("--json")) == [0]
+
     def test_goes_on_as_more_die(self, start, kill, dead, zaichik, topic, to):
         kill("cat")
         process = start("dead", topic, *NAME, "--export", to, "--forget", "--follow")

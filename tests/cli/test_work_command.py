@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from zaichik.cli.commands.work import _timeout
+
 pytestmark = pytest.mark.usefixtures("connected")
 
 KEPT = (
@@ -369,7 +371,7 @@ class TestWrongUsage:
             (["--jobs", "-1"], "argument --jobs: '-1' is not a whole number"),
             (["--jobs", "100000"], "argument --jobs: '100000' is too large; at most 10000"),
             (["--max-deliveries", "65536"], "'65536' is too large; at most 65535"),
-            (["--timeout", "25h"], "argument --timeout: '25h' is longer than a day"),
+            (["--timeout", "24.1h"], "argument --timeout: '24.1h' is longer than a day"),
             (["--timeout", "soon"], "argument --timeout: 'soon' is not a duration"),
             (["--name", ""], "argument --name: '' is no name"),
         ],
@@ -406,6 +408,12 @@ class TestWrongUsage:
         other = work("true", options=["--max-deliveries", "3"])
         _, err = other.communicate()
         assert (other.returncode, "max_deliveries 5" in err) == (1, True)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("24h", 86_390), ("23h", 82_800)])
+def test_a_job_may_take_a_day(text, seconds):
+    """But for the seconds that the broker waits for longer than the job may take."""
+    assert _timeout(text) == seconds
 
 
 class TestWhatIsShown:

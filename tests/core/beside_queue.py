@@ -547,7 +547,12 @@ class BesideQueue:
         opened = [m.key for m in ledger.open_messages() if m.key]
         assert ledger.keys._behind.keys() == set(opened)
         waiting = sum(len(behind) for behind in ledger.keys._behind.values())
-        assert waiting == len(model.at("blocked"))
+        assert waiting == len(ledger.keys) == len(model.at("blocked"))
+        due = min(
+            (m.due_us for m in ledger.open_messages() if m.place == Place.DELAYED), default=None
+        )
+        assert ledger.delayed.first_due_us == due
+        assert real.absences.messages == len(model.at("absent"))
 
     def compare_workers(self):
         for pair in self.pairs:

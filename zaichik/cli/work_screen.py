@@ -200,7 +200,7 @@ class WorkScreen:
         match self._phase:
             case Phase.WORKING if queue is not None and not self.running:
                 line = f"{line}; waiting for {queue.waits_for}"
-            case Phase.DRAINING:
+            case Phase.DRAINING if self.running:
                 line = f"{line}; waiting for {jobs}; Ctrl-C ends them"
             case Phase.STOPPING:
                 line = f"{line}; ending {jobs}; Ctrl-C kills them"

@@ -553,7 +553,7 @@ class Client(Questions, SharedNames):
             until: stop before this offset; None: never. Not for a shared name.
             epoch: fail with `EpochChanged` unless the topic still has this epoch (TOP-5).
             credit: the most messages in flight, including those that wait here. None: 1000; for a
-                shared name 1, so that nothing waits here behind a long job (SHR-4c).
+                shared name 1, so that nothing waits here behind a long job (SHR-4).
             credit_bytes: the most bytes of keys and payloads in flight.
             name: the name under which the broker keeps the position for a while after this
                 subscription ends, so that the next one of that name resumes there; `start` only

@@ -162,6 +162,11 @@ class _Dead:
     async def export(self) -> None:
         """Copy them to another topic, or move them there."""
         into: str = self._arguments.export
+        # Without such a name, or such messages, no topic is made.
+        dead = await self._client.dead(self._topic, self._name, user=self._user)
+        offsets = set(self._arguments.forget or ())
+        if missing := offsets.difference(message.offset for message in dead):
+            raise Failure(f"not dead: {', '.join(map(str, sorted(missing)))}")
         if warning := await prepare(self._client, into):
             screen.remark(warning, "yellow")
         forget = None

@@ -7,8 +7,8 @@ ZAICHIK_TOPIC as well. In a script for a shell, use "$ZAICHIK_KEY" and not {key}
 commands.
 
 Examples:
-  zaichik work images --name thumbs --jobs 4 -- convert - {offset}.png
-  zaichik publish images --file images.txt
+  zaichik work images --name thumbs --jobs 4 -- sh -c 'read -r file; convert "$file" "small-$file"'
+  ls *.jpg | zaichik publish images
   zaichik work mails --name smtp --timeout 30s -- sendmail -t
   zaichik work orders --name billing --by-key -- ./bill {key}
   zaichik work images --name thumbs --until-empty -- ./resize && echo finished
@@ -69,6 +69,9 @@ def _timeout(text: str) -> float:
     seconds = quantities.duration(text)
     if seconds == "forever" or not seconds:
         return inf
+    # The broker's time ends after a day at most, and after the job's.
+    if DAY - MARGIN < seconds <= DAY:
+        return DAY - MARGIN
     return seconds
 
 
@@ -82,7 +85,7 @@ _deliveries = within(
 )
 _limit = within(
     _timeout,
-    lambda seconds: seconds == inf or seconds <= DAY - MARGIN,
+    lambda seconds: seconds == inf or seconds <= DAY,
     "{} is longer than a day; for as long as a job takes, write 0",
 )
 NAME = argument(
@@ -165,7 +168,7 @@ def _brokers(timeout: float) -> float:
     """Returns the time-out that the broker is told, in seconds; 0: none."""
     if timeout == inf:
         return 0
-    return min(timeout + MARGIN, DAY)
+    return timeout + MARGIN
 
 
 async def _drain_when_empty(watch: QueueWatch, pool: Pool) -> None:

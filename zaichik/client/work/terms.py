@@ -10,7 +10,7 @@ from zaichik_protocol import FOREVER, SHARED, Error, ErrorCode, Subscribe
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_MAX_DELIVERIES = 5
-# Nothing waits here, unopened, behind a long job (SHR-4c).
+# Nothing waits here, unopened, behind a long job (SHR-4).
 DEFAULT_CREDIT = 1
 
 

@@ -35,9 +35,8 @@ from zaichik_protocol import (
 # Messages that are taken at once. Each costs some 2 µs beside what the frame costs, and a turn
 # should take 30 (LAG-5).
 MOST_IN_FRAME = 64
-MOST_OFFERS = (
-    16  # that bring nothing to send, for each frame: each may open a message of a busy key
-)
+# Offers that bring nothing to send, for each frame: each may open a message of a busy key.
+MOST_OFFERS = 16
 MOST_NUMBER = 2**16 - 1  # of deliveries, that a frame can say
 REMEMBERED_TIMES = 8  # frames of messages whose time is remembered (EXP-3)
 

@@ -1,14 +1,11 @@
 """The rows that `describe` reports of shared names and of their workers (SHR)."""
 
-from collections import Counter
-
 from zaichik.core.position import directory_name
 from zaichik.core.report.rows import JSON
 from zaichik.core.shared_names.shared_position import SharedPosition
 from zaichik.core.shared_names.shared_reader import SharedReader
 from zaichik.core.subscription_manager import SubscriptionManager
 from zaichik.core.work_queue.holdup import Holdup, holdup
-from zaichik.core.work_queue.message import Place
 
 # What people are told, in the middle of a sentence.
 IN_WORDS = {
@@ -53,29 +50,30 @@ def shared_row(position: SharedPosition, now_us: int) -> JSON:
 
 
 def _shared(position: SharedPosition) -> JSON:
-    """Returns what is reported of shared names alone."""
+    """Returns what is reported of shared names alone.
+
+    It is asked for several times a second, so it goes over workers and keys, not over what is open.
+    """
     queue = position.queue
     ledger = queue.ledger
-    places = Counter(message.place for message in ledger.open_messages())
     handed_out = [since_us(reader) for reader in position.readers.values()]
-    due = [it.due_us for it in ledger.open_messages() if it.place == Place.DELAYED]
     key, behind = ledger.keys.busiest()
     found = {
         "workers": len(position.readers),
         "max_deliveries": queue.settings.max_deliveries,
         "by_key": queue.settings.by_key,
         "open": ledger.open,
-        "with_workers": places[Place.HELD],
-        "ready": places[Place.READY],
+        "with_workers": _held(position),
+        "ready": len(ledger.ready) + len(ledger.suspects),
         "suspect": len(ledger.suspects),
-        "delayed": places[Place.DELAYED],
-        "blocked": places[Place.BLOCKED],
-        "absent": places[Place.ABSENT],
+        "delayed": len(ledger.delayed),
+        "blocked": len(ledger.keys),
+        "absent": queue.absences.messages,
         "dead": len(ledger.dead),
         "done": ledger.done,
         "forgotten": ledger.forgotten,
         "oldest_us": min((at_us for at_us in handed_out if at_us is not None), default=None),
-        "due_us": min(due, default=None),
+        "due_us": ledger.delayed.first_due_us,
     }
     if behind:
         found["busiest_key_bytes"] = len(key)
@@ -83,18 +81,25 @@ def _shared(position: SharedPosition) -> JSON:
     return found
 
 
+def _held(position: SharedPosition) -> int:
+    return sum(len(worker.held) for worker in position.queue.workers)
+
+
 def _left_over(position: SharedPosition) -> JSON:
     """Returns the law of SHR-7, and that each open message is in one place."""
-    ledger = position.queue.ledger
+    queue = position.queue
+    ledger = queue.ledger
     settled = ledger.done + ledger.skipped + ledger.passed + ledger.forgotten
     remembered = len(ledger.dead) + ledger.open
-    held = sum(len(worker.held) for worker in position.queue.workers)
-    in_hands = sum(message.place == Place.HELD for message in ledger.open_messages())
+    ready = len(ledger.ready) + len(ledger.suspects)
+    waiting = ready + len(ledger.delayed) + len(ledger.keys) + queue.absences.messages
     return {
         "next - start - done - skipped - passed - forgotten - dead - open": (
             ledger.next - ledger.start - settled - remembered
         ),
-        "with_workers - held": in_hands - held,
+        "open - with_workers - ready - delayed - blocked - absent": (
+            ledger.open - _held(position) - waiting
+        ),
     }
 
 

@@ -43,6 +43,11 @@ class Absences:
         """Returns how many are away."""
         return len(self._by_owner)
 
+    @property
+    def messages(self) -> int:
+        """How many messages wait for their owners."""
+        return sum(len(absence.held) for absence in self._by_owner.values())
+
     def add(self, owner: int, absence: Absence) -> None:
         """Have a worker of that owner be away."""
         self._by_owner[owner] = absence

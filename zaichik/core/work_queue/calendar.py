@@ -30,6 +30,14 @@ class Calendar:
         """Returns how many messages wait."""
         return self._count
 
+    @property
+    def first_due_us(self) -> int | None:
+        """When the first of them is due; None if none waits."""
+        if not self._slots:
+            return None
+        first = self._slots[min(self._slots)]
+        return min(message.due_us for message in first.values())
+
     def add(self, message: OpenMessage) -> None:
         """Add a message, which is not in it."""
         second = message.due_us // SECOND_US

@@ -17,6 +17,11 @@ class KeyOrder:
     def __init__(self) -> None:
         # Of each key that has an open message, those that wait for that one.
         self._behind: dict[bytes, list[tuple[int, OpenMessage]]] = {}
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        """Returns how many messages wait for others of their key."""
+        return self._waiting
 
     def enter(self, message: OpenMessage) -> bool:
         """Returns whether the message is the first open one of its key; else it waits here."""
@@ -25,6 +30,7 @@ class KeyOrder:
             self._behind[message.key] = []
             return True
         heappush(behind, (message.offset, message))
+        self._waiting += 1
         return False
 
     def leave(self, key: bytes) -> OpenMessage | None:
@@ -34,6 +40,7 @@ class KeyOrder:
             del self._behind[key]
             return None
         _, message = heappop(behind)
+        self._waiting -= 1
         return message
 
     def busiest(self) -> tuple[bytes, int]:
