@@ -329,6 +329,7 @@ class TestTheTopic:
         _, err = process.communicate()
         assert process.returncode == 0
         assert f"{name} can lose jobs: a restart of the broker loses everything. " in line(err, 0)
+        assert "serve --data DIR" in line(err, 0)
         zaichik("delete", name)
 
 

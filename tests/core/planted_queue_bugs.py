@@ -401,7 +401,7 @@ MODEL = [
     QueueBug(
         "two of a key are out at a time",
         "KeyOrder.enter",
-        "heappush(behind, (message.offset, message))\nreturn False",
+        "heappush(behind, (message.offset, message))\nself._waiting += 1\nreturn False",
         "return True",
     ),
     QueueBug(

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from zaichik.base.escapes import shown
 from zaichik.client.client import Client
 from zaichik.client.errors import ZaichikError
-from zaichik.core.position import away_name
 from zaichik_protocol import Kind, Overflow
 
 HALF = 0.5  # of a topic's room: from then on, what holds its log is named
@@ -62,8 +61,11 @@ async def state_of(client: Client, topic: str, name: str, user: str = "") -> Que
 
 
 async def _row(client: Client, topic: str, name: str, user: str) -> dict[str, Any] | None:
-    # Rows whose names begin with it follow it: if it is there, it is the first.
-    wanted = away_name(topic, user, name)
+    # How it is called among those of the topic: see `docs/use/describe.md`. Rows whose names begin
+    # with it follow it: if it is there, it is the first.
+    wanted = f"{topic}#away.{name}.{len(topic)}"
+    if user:
+        wanted += f".{user}"
     page, _ = await client.describe_page(Kind.SUBSCRIPTIONS, wanted, limit=1)
     for row in page["subscriptions"]:
         if row["name"] == wanted and "shared" in row:

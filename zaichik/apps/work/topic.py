@@ -9,7 +9,10 @@ from zaichik.client.client import Client
 from zaichik.client.errors import Forbidden, TopicExists, Unsupported
 from zaichik_protocol import FOREVER, Overflow
 
-ADVICE = "--durable --retention forever --overflow reject"
+CREATE_ADVICE = (
+    "A topic that loses none: zaichik create NAME --durable --retention forever --overflow reject"
+)
+SERVE_ADVICE = "A broker with a folder keeps them: zaichik serve --data DIR"
 
 
 async def prepare(client: Client, topic: str) -> str:
@@ -26,7 +29,8 @@ async def prepare(client: Client, topic: str) -> str:
     # It is there, and this user may not see it; or subscribing will say what is wrong.
     except (Forbidden, TopicExists):
         return f"{shown(topic)}: whether it can lose jobs is not for this user to see (describe)"
-    return _warning(topic, list(losses(created)))
+    # It is as good as this broker can make it.
+    return _warning(topic, list(losses(created)), SERVE_ADVICE)
 
 
 async def _create(client: Client, topic: str) -> dict[str, int]:
@@ -57,10 +61,7 @@ def losses(settings: dict[str, Any]) -> Iterator[str]:
         yield "a restart of the broker loses everything"
 
 
-def _warning(topic: str, can_lose: list[str]) -> str:
+def _warning(topic: str, can_lose: list[str], advice: str = CREATE_ADVICE) -> str:
     if not can_lose:
         return ""
-    return (
-        f"{shown(topic)} can lose jobs: {'; '.join(can_lose)}. A topic that loses none: zaichik "
-        f"create NAME {ADVICE}"
-    )
+    return f"{shown(topic)} can lose jobs: {'; '.join(can_lose)}. {advice}"
