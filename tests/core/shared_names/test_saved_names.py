@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from zaichik.core.shared_names.saved_names import FoldedChanges, changed_since, take_over
+from zaichik.core.shared_names.saved_names import FoldedChanges, take_over
 
 
 def row(number):
@@ -14,6 +14,17 @@ def row(number):
 
 def name(next_offset, rows):
     return {"numbers": [0, next_offset, 0, 0, 0, 0, 5, 0], "rows": rows}
+
+
+def changed_since(known, now):
+    """What has changed of a name; None if nothing has."""
+    if known is None:
+        return now
+    rows = dict.fromkeys(known["rows"].keys() - now["rows"].keys())
+    rows |= {at: value for at, value in now["rows"].items() if known["rows"].get(at) != value}
+    if not rows and known["numbers"] == now["numbers"]:
+        return None
+    return {"numbers": now["numbers"], "rows": rows}
 
 
 def history(chance, saves=30):
