@@ -77,7 +77,7 @@ class Delivery:
     @property
     def comes_again(self) -> bool:
         """Whether its worker has given it back, and that counts."""
-        return self.counts and self.verdict in ("retry", "release")
+        return self.counts and self.verdict in ("retry", "give_back")
 
 
 @dataclass(frozen=True, slots=True)

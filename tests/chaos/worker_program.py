@@ -48,8 +48,8 @@ async def settle(message: zaichik.WorkMessage, kind: str, record: Record) -> boo
         record.note("said", message, "reject")
         return await message.reject("it can never succeed")
     if kind == "returned" and is_first:
-        record.note("said", message, "release")
-        return await message.release()
+        record.note("said", message, "give_back")
+        return await message.give_back()
     record.note("said", message, "done")
     return await message.done()
 

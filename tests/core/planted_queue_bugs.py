@@ -436,12 +436,6 @@ MODEL = [
         "False",
     ),
     QueueBug(
-        "with too many dead, none is revived",
-        "WorkQueue.revive",
-        "len(self.ledger.dead) < self.settings.max_dead",
-        "True",
-    ),
-    QueueBug(
         "what is forgotten is not counted",
         "Ledger.forget",
         "self.forgotten += 1",

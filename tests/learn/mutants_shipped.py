@@ -175,7 +175,7 @@ MUTANTS = [
     Mutant(
         "who was taken over still commits",
         "S16.12",
-        "flags should be",
+        "flags should be|start should be",
         "Reader.cut_off",
         "self.position = ExclusivePosition(self.position.committed)",
         "pass",
