@@ -107,7 +107,7 @@ def test_of_watch(zaichik, typed):
 @pytest.fixture
 def programs(tmp_path):
     """Stand-ins for what the examples run, in the folder where they are typed."""
-    for name in ("convert", "sendmail", "bill", "resize"):
+    for name in ("mogrify", "sendmail", "bill", "resize"):
         program = tmp_path / name
         program.write_text(f"#!/bin/sh\nread payload; echo {name} $payload\n")
         program.chmod(0o700)
@@ -115,7 +115,8 @@ def programs(tmp_path):
 
 @pytest.mark.usefixtures("programs")
 def test_of_work(zaichik, typed, tmp_path):
-    (tmp_path / "images.txt").write_text("cat\ndog\n")
+    for name in ("cat", "dog"):
+        (tmp_path / f"{name}.jpg").touch()
     (tmp_path / "mails.txt").write_text("dear\n")
     # Published to before there is a worker, a topic as it comes may keep nothing until then.
     for topic in ("images", "mails", "orders"):
@@ -131,8 +132,8 @@ def test_of_work(zaichik, typed, tmp_path):
             line = line.replace(" -- ", " --until-empty -- ")
         found.append(typed(f"PATH=.:$PATH {line}"))
     assert found == [
-        "convert\n", "", "sendmail job\n", "bill job\n",
-        "resize cat\nresize dog\nresize job\nfinished\n", "",
+        "mogrify\n", "", "sendmail job\n", "bill job\n",
+        "resize cat.jpg\nresize dog.jpg\nresize job\nfinished\n", "",
     ]  # fmt: skip
 
 

@@ -69,7 +69,7 @@ NOT_FOR_PROGRAMS = {"commit_regularly", "commit_settled", "close", "of", "drain"
 # For the subscriptions of patterns.
 NOT_FOR_PROGRAMS |= {"fetch_nowait", "settle_fetched", "step_past"}
 # For shared names.
-NOT_FOR_PROGRAMS |= {"answered", "fail", "leave", "look"}
+NOT_FOR_PROGRAMS |= {"answered", "fail", "leave", "look", "settle"}
 
 
 def defaults(function):

@@ -7,7 +7,7 @@ ZAICHIK_TOPIC as well. In a script for a shell, use "$ZAICHIK_KEY" and not {key}
 commands.
 
 Examples:
-  zaichik work images --name thumbs --jobs 4 -- sh -c 'read -r file; convert "$file" "small-$file"'
+  zaichik work images --name thumbs --jobs 4 -- xargs mogrify -resize 100
   ls *.jpg | zaichik publish images
   zaichik work mails --name smtp --timeout 30s -- sendmail -t
   zaichik work orders --name billing --by-key -- ./bill {key}
