@@ -1,6 +1,7 @@
 """Edits of the core are found by syntax, have ids that last, and are tried unwritten."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -292,4 +293,6 @@ def test_a_few_edits_are_noticed_by_the_tests_of_the_core():
     command = [sys.executable, ROOT / "tests" / "mutating.py", "--near", "--sample", "10"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "10 of the other 10 are killed" in result.stdout
+    # Some of them may be on the list of those that change nothing.
+    killed, others = re.search(r"(\d+) of the other (\d+) are killed", result.stdout).groups()
+    assert 5 <= int(killed) == int(others)
