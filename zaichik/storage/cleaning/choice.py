@@ -83,15 +83,15 @@ def clean_below(segments: Sequence[Segment]) -> int:
 
 
 def _run(
-    segments: Sequence[Segment], sizes: Sequence[int], are: Sequence[bool], most: int, least: int
+    segments: Sequence[Segment], sizes: Sequence[int], chosen: Sequence[bool], most: int, least: int
 ) -> list[Segment]:
-    """Returns the first neighbours that are so, and fit one segment, if there are enough."""
+    """Returns the first neighbours that are chosen, and fit one segment, if there are enough."""
     run: list[Segment] = []
     room = most
     # Of their heads, one is enough.
     contents = [size - HEAD_SIZE for size in sizes]
-    for segment, size, is_so in zip(segments, contents, are, strict=False):
-        if is_so and (size <= room or not run):
+    for segment, size, is_chosen in zip(segments, contents, chosen, strict=False):
+        if is_chosen and (size <= room or not run):
             run.append(segment)
             room -= size
             continue
@@ -99,7 +99,7 @@ def _run(
             return run
         run = []
         room = most
-        if is_so:
+        if is_chosen:
             run = [segment]
             room -= size
     if len(run) >= least:
