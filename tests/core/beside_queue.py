@@ -6,7 +6,6 @@ there is. So histories can be drawn, shortened, and lived again with a planted b
 
 import random
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
 from model_queue import (
     SECOND,
@@ -97,7 +96,7 @@ class NameLog:
     def __init__(self, queue):
         self.queue = queue
         self.names = {}
-        self.written = WrittenName(SimpleNamespace(queue=queue), [], queue.ledger.unsettled)
+        self.written = WrittenName(queue, [], queue.ledger.unsettled)
         self.written.know(queue.ledger.unsettled)
 
     def compare(self):

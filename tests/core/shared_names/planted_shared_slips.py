@@ -290,8 +290,8 @@ SHARED_SLIPS = [
     Slip(
         "each second all of a name is written",
         "WrittenName.take_change",
-        "saved_name(self.position.queue, self.changed)",
-        "saved_name(self.position.queue, self.position.queue.ledger.unsettled)",
+        "saved_name(self.queue, self.changed)",
+        "saved_name(self.position.queue, self.queue.ledger.unsettled)",
         SAVING,
     ),
     Slip(

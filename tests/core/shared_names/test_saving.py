@@ -342,6 +342,7 @@ def test_what_is_written_of_a_second_is_what_has_changed_in_it(begin):
     assert log.size - size < 1000
 
 
+@pytest.mark.usefixtures("patchable")
 def test_what_does_not_change_is_not_looked_at(begin, monkeypatch):
     """However many messages wait for their time: a sweep changes nothing of them."""
     life = begin()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from zaichik.core.position import Position
 from zaichik.core.shared_names.saved_names import Row, SavedName, saved_name
 from zaichik.core.shared_names.shared_position import SharedPosition
+from zaichik.core.work_queue.work_queue import WorkQueue
 
 if TYPE_CHECKING:
     from zaichik.core.topic_controller import TopicController
@@ -46,26 +47,26 @@ class WrittenName:
     """One name as the log has it, or will have it when all that waits is written.
 
     Args:
-        position: the name. Its changes are noted from now on.
+        queue: what the name has. Its changes are noted from now on.
         numbers: those that were written; none, if it never was.
         offsets: see below.
 
     Attributes:
-        position: see above.
+        queue: see above.
         offsets: of the messages that the log knows as open or dead; or more than these.
         changed: of the messages that have changed since they were written.
     """
 
-    def __init__(self, position: SharedPosition, numbers: Row, offsets: Iterable[int]) -> None:
-        self.position = position
+    def __init__(self, queue: WorkQueue, numbers: Row, offsets: Iterable[int]) -> None:
+        self.queue = queue
         self.offsets = set(offsets)
         self.changed: set[int] = set()
         self._numbers = numbers
-        position.queue.ledger.on_change = self.changed.add
+        queue.ledger.on_change = self.changed.add
 
     def take_change(self) -> SavedName | None:
         """Returns what has changed, which counts as written then; None if nothing has."""
-        change = saved_name(self.position.queue, self.changed)
+        change = saved_name(self.queue, self.changed)
         rows = change["rows"]
         for offset in self.changed:
             if str(offset) in rows:
@@ -108,7 +109,7 @@ class NameSaver:
         """Note what a start has found of a name, and has restored."""
         (position,) = _shared([self._topic.names[key]])
         offsets = map(int, name["rows"])
-        self._written[key] = WrittenName(position, name["numbers"], offsets)
+        self._written[key] = WrittenName(position.queue, name["numbers"], offsets)
 
     def write(self) -> NamesWrite | None:
         """Returns what is to be written; None if nothing is.
@@ -139,11 +140,10 @@ class NameSaver:
 
     def _written_name(self, position: SharedPosition) -> WrittenName:
         written = self._written.get(position.key)
-        if written is not None and written.position is position:
+        if written is not None and written.queue is position.queue:
             return written
-        ledger = position.queue.ledger
-        new = WrittenName(position, [], ())
-        new.changed.update(ledger.unsettled)
+        new = WrittenName(position.queue, [], ())
+        new.changed.update(position.queue.ledger.unsettled)
         # It was forgotten, and made again.
         if written is not None:
             new.know(written.offsets)
