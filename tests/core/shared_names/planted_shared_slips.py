@@ -291,7 +291,7 @@ SHARED_SLIPS = [
         "each second all of a name is written",
         "WrittenName.take_change",
         "saved_name(self.queue, self.changed)",
-        "saved_name(self.position.queue, self.queue.ledger.unsettled)",
+        "saved_name(self.queue, self.queue.ledger.unsettled)",
         SAVING,
     ),
     Slip(
