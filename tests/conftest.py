@@ -10,7 +10,8 @@ import costs
 import deferred
 import pytest
 import strangers
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from xdist.scheduler import LoadScopeScheduling
 
 from zaichik.base.build import build, is_compiled
@@ -162,6 +163,7 @@ def pytest_collection():
     """Nothing of what is collected is garbage. To look for some among it takes a fifth of the time,
     and later, in each test that does look, as long as the rest of that test.
     """
+    _draw_once()
     gc.disable()
     try:
         return (yield)
@@ -184,6 +186,14 @@ def pytest_collection_modifyitems(items):
         if strangers.needed(item.nodeid):
             item.add_marker("stranger")
     items.sort(key=lambda item: _place(item.nodeid))
+
+
+@settings(max_examples=1, database=None)
+@given(st.none())
+def _draw_once(_nothing):
+    """Hypothesis looks who refers to its source of chance when it draws first. On Python 3.14 it
+    would not see one that is frozen, and warn of a source that nobody holds.
+    """
 
 
 def pytest_collection_finish():
