@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo dev pictures test test-all coverage test-long test-cluster test-compiled test-compiled-quick test-stalls test-strangers test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs bench bench-durable bench-others bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
+.PHONY: help demo dev pictures test test-all coverage test-long test-cluster test-gateways test-compiled test-compiled-quick test-stalls test-strangers test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs bench bench-durable bench-others bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample mutants-core clean
 .DEFAULT_GOAL := help
 
@@ -92,7 +92,7 @@ test: check $(VENV)/.java $(VENV)/.asserts
 # Being measured makes Python twice as slow, so tests that run again what others have run are left out: on the second
 # backend, in programs that do what was done in the tests' own process, with bugs that were planted. Those of hypothesis
 # are, too, because what is covered must not depend on chance, and so is all that `make test` leaves out.
-MEASURED := not unmeasured and not hypothesis and not long and not cluster and not soak and not full
+MEASURED := not unmeasured and not hypothesis and not long and not cluster and not gateways and not soak and not full
 
 coverage: export PYTHONDONTWRITEBYTECODE :=
 coverage: $(VENV)/.installed-dev $(VENV)/.java
@@ -110,18 +110,23 @@ test-other-python: $(VENV)/.installed-test
 
 # What `make test` leaves out: tests/deferred.py lists it, or a mark where it is says so. And other examples of
 # hypothesis, which are the same each time in `make test`.
-LONG := (long or deferred) and not cluster and not soak and not full
+LONG := (long or deferred) and not cluster and not gateways and not soak and not full
 
 test-long: export PYTHONDONTWRITEBYTECODE :=
 test-long: $(VENV)/.installed-dev $(VENV)/.java
 	$(BIN)/python -m pytest --numprocesses=auto -m '$(LONG)'
-	$(BIN)/python -m pytest --numprocesses=auto -m 'hypothesis and not cluster and not soak and not full' --hypothesis-profile=other-examples
+	$(BIN)/python -m pytest --numprocesses=auto -m 'hypothesis and not cluster and not gateways and not soak and not full' --hypothesis-profile=other-examples
 
 # Each test there is, once; but those that take minutes to find what is rare. They are `make soak`.
-test-all: test test-long test-cluster tutorial-full
+test-all: test test-long test-cluster test-gateways tutorial-full
 
 test-cluster: $(VENV)/.installed-dev $(VENV)/.java
 	$(BIN)/python -m pytest -m cluster tests/apps/spark tests/cli
+
+# Front ends, with the programs of those who speak MQTT, Kafka's protocol and gRPC. What a machine lacks is skipped.
+test-gateways: export PYTHONDONTWRITEBYTECODE :=
+test-gateways: $(VENV)/.installed-dev $(VENV)/.java
+	$(BIN)/python -m pytest --numprocesses=auto -m gateways tests/apps
 
 test-compiled test-compiled-quick: export PYTHONDONTWRITEBYTECODE :=
 test-compiled: $(VENV)/.installed-dev $(VENV)/.java

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build" / "compiled"
 TREE, ENVIRONMENT = BUILD / "tree", BUILD / "venv"
 PYTHON = ENVIRONMENT / "bin" / "python"
-MARKED = "not cluster and not soak and not full"  # includes `long`
+MARKED = "not cluster and not gateways and not soak and not full"  # includes `long`
 PACKAGES = {"zaichik": TREE / "zaichik", "zaichik_protocol": TREE / "protocol" / "zaichik_protocol"}
 
 
