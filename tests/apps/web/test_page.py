@@ -193,6 +193,17 @@ def test_a_shared_name_says_what_its_workers_have_and_what_it_waits_for(page, br
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("part", [0, 0.5, 1])
+def test_a_new_message_slides_in_from_the_edge_and_never_lies_beyond_it(page, address, part):
+    page.goto(address)
+    end = page.evaluate(
+        """async (part) => (await import("/static/axis.js"))
+            .between([[0, 0], [10, 100]], [[2, 0], [12, 100]], part, 12)""",
+        part,
+    )
+    assert end == 100
+
+
 def test_a_published_message_is_told_within_a_second(page, broker, address):
     """Of five the quickest counts, as any one may have to wait for a processor.
 

@@ -14,7 +14,8 @@ function place(axis, offset) {
 export const between = (before, now, part, offset) => {
   const here = place(now, offset);
   if (part >= 1 || !before) return here;
-  const there = place(before, offset);
+  // What was not there yet comes from the edge. Further out it would lie over the words beside the strip.
+  const there = Math.min(place(before, offset), before.at(-1)[1]);
   return there + (here - there) * part;
 };
 
