@@ -27,7 +27,7 @@ SERVED = [
     "cli/log.py",
     "cli/serve_access.py",
     "cli/serve_record.py",
-    "cli/serve_web.py",
+    "cli/serve_beside.py",
 ]
 GATE = "access_gate.py"  # its `_count` logs, too
 LEVELS = {"debug", "info", "warning", "error", "critical", "exception"}

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from zaichik.cli import main, serve_web
+from zaichik.cli import main, serve_beside
 from zaichik.cli.commands import web
 from zaichik.server.gate import OPEN
 
@@ -129,7 +129,7 @@ def test_a_page_that_fails_does_not_take_the_broker_along(capfd):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         arguments = SimpleNamespace(web=port, log_format="text", log_level="info")
-        with serve_web.page(SimpleNamespace(host="0.0.0.0", port=1, gate=OPEN), arguments):  # noqa: S104
+        with serve_beside.running(SimpleNamespace(host="0.0.0.0", port=1, gate=OPEN), arguments):  # noqa: S104
             said, until = "", time.monotonic() + GUARD
             while f"port {port} at 127.0.0.1 is in use" not in said:
                 assert time.monotonic() < until

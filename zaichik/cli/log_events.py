@@ -89,6 +89,12 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "the page is at %s, for the broker at %s": ("page_ready", "url", "broker"),
     "there is no page: %s": ("page_failed", "reason"),
     "the page has ended with exit code %d; the broker goes on without it": ("page_ended", "code"),
+    "%s has ended with exit code %d; the broker goes on without it": (
+        "front_end_ended",
+        "front_end",
+        "code",
+    ),
+    "%s cannot be started: %s": ("front_end_failed", "front_end", "reason"),
     "a view cannot be shown": ("page_bug",),
     "a bug in answering %s": ("page_bug", "address"),
     "%s may be reached from other machines, and is not encrypted": ("unencrypted", "address"),

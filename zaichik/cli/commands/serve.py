@@ -53,9 +53,9 @@ from zaichik.cli import (
     process_memory,
     screen,
     serve_access,
+    serve_beside,
     serve_log,
     serve_record,
-    serve_web,
     service_manager,
     topic_settings,
 )
@@ -99,7 +99,7 @@ ARGUMENTS = (
         choices=("system", "manual"),
         default="system",
     ),
-    serve_web.PAGE,
+    *serve_beside.OPTIONS,
     serve_access.OPTIONS,
     serve_record.OPTIONS,
     limits.LIMIT,
@@ -125,7 +125,7 @@ async def _serve(arguments: Namespace) -> None:
         server = await _listening(port, arguments.host, settings, arguments, clock)
         async with stopping(partial(_stop, server), partial(_hang_up, server)) as tasks:
             lines, recording = await _prepared(server, arguments)
-            with recording, serve_web.page(server, arguments):
+            with recording, serve_beside.running(server, arguments):
                 await _run(server, lines, arguments, tasks)
 
 

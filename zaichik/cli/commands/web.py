@@ -21,12 +21,10 @@ Examples:
   zaichik serve --web            # a broker and its page
 """
 
-import argparse
 import logging
 import os
 import socket
 import ssl
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +35,7 @@ from rich.text import Text
 
 from zaichik.apps.web.names import NotAName, PageName
 from zaichik.base.extras import getting
-from zaichik.cli import address, connecting, screen, serve_log
+from zaichik.cli import address, connecting, screen, serve_log, until_stdin_closes
 from zaichik.cli.arguments import Argument, Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, listening, restated
 from zaichik.cli.signals import stopping
@@ -96,7 +94,7 @@ ARGUMENTS = (
     argument("--tls-key FILE", "the certificate's private key, PEM", Path),
     argument("--insecure", "serve other machines without a login, or without TLS"),
     argument("--json", "when ready, print one JSON object: url, pid, broker"),
-    argument("--until-stdin-closes", argparse.SUPPRESS),  # for `zaichik serve --web`
+    until_stdin_closes.OPTION,
     *serve_log.OPTIONS,
 )
 
@@ -162,7 +160,7 @@ async def _serve(arguments: Namespace, console: Console) -> None:
         # away.
         async with stopping(lambda _: stop.set()) as tasks:
             if arguments.until_stdin_closes:
-                tasks.start_soon(_watch_stdin, stop)
+                tasks.start_soon(until_stdin_closes.stop_when_closed, stop)
             ready = partial(_announce, here, arguments, console)
             await serve_page(
                 listener, options, tls=tls, allowed=arguments.allow_host, stop=stop, ready=ready
@@ -208,12 +206,3 @@ def _announce(here: address.Address, arguments: Namespace, console: Console) -> 
             "the login of this command is not used here: if the broker asks, each browser logs in "
             "for itself"
         )
-
-
-async def _watch_stdin(stop: anyio.Event) -> None:
-    """Stop when standard input ends: the pipe closes with its other process, however that ends."""
-    while True:
-        await anyio.wait_readable(sys.stdin)
-        if not os.read(sys.stdin.fileno(), 1024):
-            stop.set()
-            return
