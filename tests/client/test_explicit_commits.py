@@ -15,6 +15,8 @@ from zaichik_protocol import (
     Batch,
     Commit,
     EndCode,
+    Error,
+    ErrorCode,
     Hello,
     Messages,
     Subscribe,
@@ -474,6 +476,63 @@ async def test_a_commit_that_the_broker_has_lost_is_made_again():
         await broker.messages(0, b"0")
         assert (await broker.has_received(Commit, 2)).next == 1
         await broker.messages(1, b"1")
+
+
+async def test_a_commit_up_to_the_end_of_a_table_waits_for_the_end_to_come_again():
+    """CMT-2, TAB-7: until then the broker would refuse it, if the table has no message there."""
+
+    def from_the_start(frame):
+        return Subscribed(frame.id, 77, 0, 9, 0, named=True, resumed=True)
+
+    async with (
+        fake_client({Subscribe: from_the_start}) as (broker, client),
+        client.subscribe("t", name="n", until=9, commit="explicit") as subscription,
+    ):
+        rows = Batch.of([(b"", b"a"), (b"", b"b")])
+        frame = Messages(SUBSCRIPTION, 2, 0, rows, deltas=(0, 2), holes=True)
+        end = SubscriptionEnded(SUBSCRIPTION, EndCode.UNTIL, 9, "its end")
+        await broker.send(frame, end)
+        assert await by_message(subscription) == [2, 4]
+        await broker.hang_up()
+        await broker.has_received(Subscribe, 2)
+        await client.ping()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(subscription.commit, 8)
+            await anyio.wait_all_tasks_blocked()
+            await client.ping()
+            assert broker.commits == []
+            await broker.send(frame, end)
+        assert broker.commits == [9]
+
+
+async def test_a_commit_does_not_wait_for_messages_of_a_name_that_is_forgotten():
+    """They would have come again after the loss, and never will."""
+
+    def from_the_start(frame):
+        return Subscribed(frame.id, 77, 0, 9, 0, named=True, resumed=True)
+
+    def refused(frame):
+        text = "there is no such subscription"
+        return Error(frame.id, ErrorCode.NO_SUCH_SUBSCRIPTION, Commit.TYPE, "", 0, text)
+
+    async with (
+        fake_client({Subscribe: from_the_start, Commit: refused}) as (broker, client),
+        client.subscribe("t", name="n", commit="explicit") as subscription,
+    ):
+        await broker.messages(0, b"0", b"1")
+        await taken(subscription, 2)
+        await broker.hang_up()
+        await broker.has_received(Subscribe, 2)
+        await client.ping()
+        async with anyio.create_task_group() as tasks:
+
+            async def commit():
+                with pytest.raises(zaichik.NoSuchSubscription):
+                    await subscription.commit(1)
+
+            tasks.start_soon(commit)
+            await anyio.wait_all_tasks_blocked()
+            await subscription.forget()
 
 
 # -- the page ------------------------------------------------------------------------------------

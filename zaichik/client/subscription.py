@@ -266,7 +266,7 @@ class Subscription(Generic[Item]):
         match event:
             case wire.SubscriptionEnded(code=wire.EndCode.UNTIL) as event:
                 # It stays in the inbox, for all loops to see.
-                self._passed = max(self._passed, event.next)
+                self._take_end(event.next)
                 raise StopAsyncIteration
             case wire.SubscriptionEnded():
                 raise self._inbox.failure(event)
@@ -282,6 +282,12 @@ class Subscription(Generic[Item]):
             case wire.DeletionsMissed():
                 self._inbox.events.popleft()
                 return self._take_deletions(event)
+
+    def _take_end(self, end: int) -> None:
+        """Note that everything below the end was given out, also what a table has no more."""
+        self._passed = max(self._passed, end)
+        # After a lost connection a commit up to here waits for the end, which comes again.
+        self._inbox.taken = max(self._inbox.taken, end)
 
     def _take_messages(self, frame: wire.Messages) -> None:
         inbox = self._inbox
@@ -405,7 +411,7 @@ class Subscription(Generic[Item]):
                 # It stays in the inbox, as in `_take_event`.
                 self.ended = event.code == wire.EndCode.UNTIL
                 if self.ended:
-                    self._passed = max(self._passed, event.next)
+                    self._take_end(event.next)
                 elif not self._round:
                     raise inbox.failure(event)
                 return False
