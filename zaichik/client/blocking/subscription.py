@@ -182,12 +182,20 @@ class Subscription(Generic[Item]):
     def batches(self) -> Iterator[Messages]:
         """Returns the same messages in the wire's own batches.
 
-        A batch has `base`, `accepted_us`, and the columns in `batch`.
+        A batch has `base`, `accepted_us`, and the columns in `batch`. What is not taken, because
+        the loop was left, is given out next.
         """
-        while not self.ended:
-            for item in self.fetch():
-                if isinstance(item, Messages):
-                    yield item
+        while True:
+            self._put_back()
+            match self._next_item():
+                case None:
+                    return
+                case Messages() as frame:
+                    self._next = end_of(frame)
+                    yield frame
+                case _:
+                    # Lag is counted, and both are logged.
+                    pass
 
     def fetch(self, timeout: float | None = None) -> list[Messages | Missed]:
         """Returns everything that has arrived, and settles the last fetch.
@@ -198,12 +206,7 @@ class Subscription(Generic[Item]):
         Args:
             timeout: seconds after which to return what there is; None: never.
         """
-        rest = None
-        if self._frame is not None:
-            rest = rest_of(self._frame, self.next)
-        self._leave_frame()
-        if rest is not None:
-            self._items.appendleft(rest)
+        self._put_back()
         if not self._items:
             self._thread.call(partial(self._fetch, timeout))
         items = [*self._items]
@@ -213,6 +216,15 @@ class Subscription(Generic[Item]):
             if not isinstance(item, DeletionsMissed):
                 self._next = _end(item)
         return items
+
+    def _put_back(self) -> None:
+        """Have the rest of the frame in hand come next, if a loop over messages has left one."""
+        rest = None
+        if self._frame is not None:
+            rest = rest_of(self._frame, self.next)
+        self._leave_frame()
+        if rest is not None:
+            self._items.appendleft(rest)
 
     async def _fetch(self, timeout: float | None = None) -> None:
         # Nothing is lost if the waiting thread is interrupted just before it would have got the
