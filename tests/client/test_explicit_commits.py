@@ -273,6 +273,36 @@ async def test_a_confirmed_commit_is_not_sent_again():
         assert broker.commits == [2]
 
 
+async def test_a_commit_fails_if_its_name_was_taken_over():
+    """The broker confirms it, and the other one is redelivered the message (CMT-3)."""
+    async with (
+        real_broker() as broker,
+        zaichik.connect(port=broker.port) as client,
+        zaichik.connect(port=broker.port) as other,
+    ):
+        await filled(other, 10)
+        async with client.subscribe("t", name="n", commit="explicit") as subscription:
+            await taken(subscription, 3)
+            async with other.subscribe("t", name="n", commit="explicit") as heir:
+                assert await taken(heir, 1) == [0]
+                with pytest.raises(zaichik.TakenOver):
+                    await subscription.commit(2)
+                await heir.commit(0)
+        async with other.subscribe("t", name="n") as after:
+            assert after.start == 1
+
+
+async def test_nothing_is_left_to_settle_in_a_topic_that_was_deleted():
+    """TOP-5: the next topic of that name has other messages at these offsets."""
+    async with reading(name="n") as (client, subscription):
+        await taken(subscription, 3)
+        await client.delete_topic("t")
+        await filled(client, 5)
+        await subscription.commit(2)
+        async with client.subscribe("t", name="n") as after:
+            assert (after.start, after.resumed) == (0, False)
+
+
 # -- what cannot be committed --------------------------------------------------------------------
 
 

@@ -53,6 +53,7 @@ from zaichik.client.errors import (
     NoSuchSubscription,
     NotInFlight,
     SubscriptionLost,
+    TakenOver,
 )
 from zaichik.client.inbox import Inbox, end_of
 from zaichik.client.messages import (
@@ -453,6 +454,8 @@ class Subscription(Generic[Item]):
         Raises:
             NotInFlight: it was not delivered yet; or, of an offset, not given to the program yet.
                 Nothing has changed.
+            TakenOver: another subscription has the name now. It is redelivered what was not
+                committed before.
             SubscriptionLost, EpochChanged: after a lost connection the subscription ended, or was
                 refused, before the message was delivered again.
             NoSuchSubscription: `forget` or `start_over` has ended what the message was of.
@@ -506,6 +509,11 @@ class Subscription(Generic[Item]):
                 # It had ended before a loss and was not made again, so there is nothing left to
                 # settle.
                 return
+            failure = self.failure
+            # The broker confirms commits of what has ended, too, and moves no name for them. If the
+            # topic was deleted, there is nothing left to settle.
+            if isinstance(failure, TakenOver):
+                raise failure
             if self._inbox.id == subscription:
                 self._inbox.committed = max(self._inbox.committed, next_offset)
             return
