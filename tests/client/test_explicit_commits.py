@@ -303,6 +303,93 @@ async def test_nothing_is_left_to_settle_in_a_topic_that_was_deleted():
             assert (after.start, after.resumed) == (0, False)
 
 
+# -- without waiting -----------------------------------------------------------------------------
+
+
+async def test_commits_without_waiting_are_gathered():
+    """At once it is one of half the credit, and what is left is committed with the block's end."""
+    async with fake_broker() as broker:
+        async with (
+            zaichik.connect(port=broker.port) as client,
+            client.subscribe("t", credit=8, commit="explicit") as subscription,
+        ):
+            await broker.messages(0, b"0", b"1", b"2", b"3", b"4", b"5")
+            await taken(subscription, 6)
+            for offset in range(3):
+                subscription.commit_nowait(offset)
+            assert subscription.committed == 0
+            for offset in range(3, 6):
+                subscription.commit_nowait(offset)
+            assert subscription.committed == 4
+        assert broker.commits == [4, 6]
+
+
+async def test_a_commit_without_waiting_is_sent_soon():
+    """Nothing is committed ten times a second here, and the block does not end before."""
+    async with (
+        fake_client() as (broker, client),
+        client.subscribe("t", credit=8, commit="explicit") as subscription,
+    ):
+        await broker.messages(0, b"0", b"1")
+        messages = [await anext(subscription) for _ in range(2)]
+        subscription.commit_nowait(messages[1])
+        assert (await broker.has_received(Commit)).next == 2
+
+
+@pytest.mark.parametrize("credit", [1, 2, 3, 10])
+@pytest.mark.parametrize("name", ["", "n"])
+async def test_a_loop_that_never_waits_for_commits_reads_everything(credit, name):
+    """CMT-1: the credit comes back all the same."""
+    async with reading(name=name, credit=credit, until=10) as (client, subscription):
+        async for message in subscription:
+            subscription.commit_nowait(message.offset)
+        subscription.commit_settled()
+        assert await position(client) == 10
+
+
+async def test_a_commit_without_waiting_outlives_a_loss():
+    async with (
+        cut_off(reconnect=GUARD) as (proxy, client, other),
+        client.subscribe("t", name="n", credit=2, until=10, commit="explicit") as subscription,
+    ):
+        async for message in subscription:
+            proxy.cut()
+            subscription.commit_nowait(message.offset)
+        await subscription.commit(9)
+        assert await position(other) == 10
+
+
+async def test_a_commit_without_waiting_settles_the_message_in_hand_where_steps_settle_too():
+    async with fake_broker() as broker:
+        async with (
+            zaichik.connect(port=broker.port) as client,
+            client.subscribe("t") as subscription,
+        ):
+            await broker.messages(0, b"0", b"1", b"2")
+            await taken(subscription, 2)
+            subscription.commit_nowait(1)
+        assert broker.commits == [2]
+
+
+async def test_what_cannot_be_committed_is_refused_without_waiting_too():
+    async with reading(name="n") as (client, subscription):
+        message = await anext(subscription)
+        with pytest.raises(zaichik.NotInFlight):
+            subscription.commit_nowait(1)
+        with pytest.raises(ValueError, match="an offset is at least 0, not -1"):
+            subscription.commit_nowait(-1)
+        with pytest.raises(ValueError, match="a message of 'u' cannot be committed to 't'"):
+            subscription.commit_nowait(message._replace(topic="u"))
+        subscription.commit_settled()
+        assert await position(client) == 0
+        async with client.subscribe("t", name="n", commit="explicit") as heir:
+            assert await taken(heir, 1) == [0]
+            with pytest.raises(zaichik.TakenOver):
+                subscription.commit_nowait(0)
+    with pytest.raises(RuntimeError, match="has ended"):
+        heir.commit_nowait(0)
+
+
 # -- what cannot be committed --------------------------------------------------------------------
 
 

@@ -25,8 +25,9 @@ as the broker has redelivered them.
 
 With explicit commits a step settles nothing: only `commit` says what may be settled, and all the
 rest is as above. So a program may hold as many messages as its credit allows, finish them in any
-order, and commit whatever has nothing unfinished below it. What it has said counts even if its
-`commit` was cancelled: it is committed with the next ones. For that an anonymous subscription, too,
+order, and commit whatever has nothing unfinished below it. `commit` waits for the broker;
+`commit_nowait` leaves it to the commits above, which are few. What the program has said counts even
+if its `commit` was cancelled: it is committed with the next ones. An anonymous subscription, too,
 resumes at the first message not settled: otherwise a program would get its credit anew with each
 lost connection, while it still holds what the credit was for.
 
@@ -461,14 +462,7 @@ class Subscription(Generic[Item]):
             NoSuchSubscription: `forget` or `start_over` has ended what the message was of.
             ValueError: the message is of another topic, or the offset is below 0.
         """
-        if isinstance(message, int):
-            next_offset = message + 1
-        else:
-            if message.topic != self.topic:
-                raise ValueError(
-                    f"a message of {message.topic!r} cannot be committed to {self.topic!r}"
-                )
-            next_offset = message.offset + 1
+        next_offset = self._next_offset(message)
         if self._is_explicit or isinstance(message, int):
             check_given(self.topic, next_offset - 1, self._given())
         subscription = self._inbox.id
@@ -478,6 +472,44 @@ class Subscription(Generic[Item]):
             # Unless another one has taken its place, whose offsets were not meant.
             if self._is_explicit and self._inbox.id == subscription:
                 self._stepped = max(self._stepped, next_offset)
+
+    def commit_nowait(self, message: Message | int) -> None:
+        """Settle this message and all before it, without waiting for the broker.
+
+        What is settled like this is gathered: a commit is sent for all of it within a few
+        milliseconds, at once when it is half of the credit, and at the latest when the block ends.
+        After a lost connection it is sent when the messages have been delivered again.
+
+        Args:
+            message: the message, or its offset: see `commit`.
+
+        Raises:
+            NotInFlight, ValueError: see `commit`.
+            SubscriptionLost, EpochChanged, BrokerError, ConnectionLost: no commit can be sent any
+                more: see `failure`.
+            RuntimeError: the block has ended.
+        """
+        next_offset = self._next_offset(message)
+        check_given(self.topic, next_offset - 1, self._given())
+        failure = self.failure
+        if failure is not None:
+            raise failure
+        self._stepped = max(self._stepped, next_offset)
+        news = min(self._stepped, self._inbox.delivered) - self._inbox.committed
+        if news >= self._half_credit:
+            self.commit_settled()
+        elif news > 0:
+            self._commit_soon()
+
+    def _next_offset(self, message: Message | int) -> int:
+        """Returns the offset after the one to commit."""
+        if isinstance(message, int):
+            return message + 1
+        if message.topic != self.topic:
+            raise ValueError(
+                f"a message of {message.topic!r} cannot be committed to {self.topic!r}"
+            )
+        return message.offset + 1
 
     def _given(self) -> int:
         """Returns the offset after the last one that was given out, or reported to be gone."""
@@ -521,14 +553,14 @@ class Subscription(Generic[Item]):
     def commit_settled(self) -> None:
         """Commit what the loop has stepped past, unless that is committed already.
 
-        With explicit commits that is what the program has committed, should it have been lost. This
-        does not wait for the broker.
+        With explicit commits that is what the program has committed without waiting, or has been
+        lost. This does not wait for the broker.
         """
         self._stepped_bytes = 0
         inbox = self._inbox
         settled = self._stepped
         if self.in_hand is not None and not self._is_explicit:
-            settled = self.in_hand.offset
+            settled = max(settled, self.in_hand.offset)
         settled = min(settled, inbox.delivered)
         if settled > inbox.committed and inbox.is_live:
             inbox.committed = settled

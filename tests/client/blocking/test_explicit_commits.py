@@ -118,6 +118,32 @@ def test_threads_commit_while_another_one_reads(client, credit):
         assert position(client) == 10
 
 
+@pytest.mark.parametrize("credit", [1, 2, 3, 10])
+def test_commits_without_waiting_bring_what_the_loop_waits_for(client, credit):
+    """CMT-1: in the loop's thread, and in another one."""
+    jobs = SimpleQueue()
+
+    def work(subscription):
+        while (offset := jobs.get()) is not None:
+            subscription.commit_nowait(offset)
+
+    options = {"name": "n", "until": 10, "credit": credit, "commit": "explicit"}
+    with client.subscribe("t", **options) as subscription:
+        worker = Thread(target=work, args=(subscription,), daemon=True)
+        worker.start()
+        for message in subscription:
+            with pytest.raises(zaichik.NotInFlight):
+                subscription.commit_nowait(message.offset + 1)
+            if message.offset % 2:
+                jobs.put(message.offset)
+            else:
+                subscription.commit_nowait(message)
+        jobs.put(None)
+        worker.join()
+    with client.subscribe("t", name="n") as subscription:
+        assert subscription.start == 10
+
+
 def test_another_mode_and_shared_names_are_refused(client):
     with pytest.raises(ValueError, match="must be 'automatic' or 'explicit'"):
         client.subscribe("t", commit="manual")

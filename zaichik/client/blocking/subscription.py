@@ -31,7 +31,7 @@ Item = TypeVar("Item")  # Message, or Message | Missed with events=True
 class Subscription(Generic[Item]):
     """An iterable over a topic's messages; `Client.subscribe` makes one.
 
-    Use it from one thread at a time; only `commit` may be called by others meanwhile.
+    Use it from one thread at a time; only commits may come from others meanwhile.
 
     Attributes:
         redelivered: whether the message in hand was delivered to an earlier subscription of that
@@ -270,11 +270,33 @@ class Subscription(Generic[Item]):
         Raises:
             NotInFlight, SubscriptionLost, EpochChanged, NoSuchSubscription, ValueError: see there.
         """
+        self._check_given(message)
+        self._driver.call(self._inner.commit, message)
+
+    def commit_nowait(self, message: Message | int) -> None:
+        """Settle this message and all before it, without waiting for the broker.
+
+        A commit is sent for all that was settled like this, within a few milliseconds. Other
+        threads may call it, too.
+
+        Args:
+            message: the message, or its offset: see `zaichik.Subscription.commit_nowait`.
+
+        Raises:
+            NotInFlight, SubscriptionLost, EpochChanged, BrokerError, ConnectionLost, ValueError,
+                RuntimeError: see there.
+        """
+        self._check_given(message)
+        self._driver.call(self._commit_nowait, message)
+
+    async def _commit_nowait(self, message: Message | int) -> None:
+        self._inner.commit_nowait(message)
+
+    def _check_given(self, message: Message | int) -> None:
         # At the end there may be offsets without messages, as in a table.
         is_at_the_end = self.ended and self._frame is None
         if isinstance(message, int) and not is_at_the_end:
             check_given(self.topic, message, self.next)
-        self._driver.call(self._inner.commit, message)
 
     def forget(self) -> None:
         """End this subscription and have the broker forget its name.
