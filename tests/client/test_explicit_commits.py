@@ -427,6 +427,18 @@ async def test_a_message_that_was_not_given_out_cannot_be_committed():
         assert await position(client) == 0
 
 
+@pytest.mark.parametrize("name", ["", "n"])
+async def test_nothing_can_be_committed_after_the_block(name):
+    async with real_client() as client:
+        await filled(client, 10)
+        async with client.subscribe("t", name=name, commit="explicit") as subscription:
+            await taken(subscription, 3)
+        with pytest.raises(RuntimeError, match="ended, with its `async with` block"):
+            await subscription.commit(2)
+        async with client.subscribe("t", name="n") as after:
+            assert after.start == 0
+
+
 async def test_no_offset_is_below_zero():
     async with reading() as (_, subscription):
         with pytest.raises(ValueError, match="an offset is at least 0, not -1"):

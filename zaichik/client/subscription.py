@@ -460,6 +460,7 @@ class Subscription(Generic[Item]):
             SubscriptionLost, EpochChanged: after a lost connection the subscription ended, or was
                 refused, before the message was delivered again.
             NoSuchSubscription: `forget` or `start_over` has ended what the message was of.
+            RuntimeError: the block has ended.
             ValueError: the message is of another topic, or the offset is below 0.
         """
         next_offset = self._next_offset(message)
@@ -478,7 +479,8 @@ class Subscription(Generic[Item]):
 
         What is settled like this is gathered: a commit is sent for all of it within a few
         milliseconds, at once when it is half of the credit, and at the latest when the block ends.
-        After a lost connection it is sent when the messages have been delivered again.
+        After a lost connection it is sent when the messages have been delivered again. After
+        `forget` this changes nothing.
 
         Args:
             message: the message, or its offset: see `commit`.
@@ -532,15 +534,15 @@ class Subscription(Generic[Item]):
                 # It was sent again over a new connection, which has not delivered the message yet.
                 continue
             except NoSuchSubscription:
-                failure = self.failure
-                # It was refused after a loss.
-                if self.name and failure is not None:
-                    raise failure from None
-                if self.name or self._inbox.is_live:
-                    raise
                 # It had ended before a loss and was not made again, so there is nothing left to
                 # settle.
-                return
+                if not self.name and not self._inbox.is_live:
+                    return
+                failure = self.failure
+                # It was refused after a loss, or its block has ended.
+                if failure is not None:
+                    raise failure from None
+                raise
             failure = self.failure
             # The broker confirms commits of what has ended, too, and moves no name for them. If the
             # topic was deleted, there is nothing left to settle.

@@ -268,7 +268,8 @@ class Subscription(Generic[Item]):
             message: the message, or its offset: see `zaichik.Subscription.commit`.
 
         Raises:
-            NotInFlight, SubscriptionLost, EpochChanged, NoSuchSubscription, ValueError: see there.
+            NotInFlight, TakenOver, SubscriptionLost, EpochChanged, NoSuchSubscription, ValueError,
+                RuntimeError: see there.
         """
         self._check_given(message)
         self._driver.call(self._inner.commit, message)
