@@ -214,6 +214,23 @@ async def test_a_conversation_takes_42_calls_and_one_system_call_for_a_message(m
     assert_at_most(meter, 100 * 42, recv=100)
 
 
+async def test_a_commit_without_waiting_takes_seven_calls(monkeypatch):
+    async with (
+        metered(monkeypatch) as (meter, raw, client),
+        client.subscribe("t", credit=1000, commit="explicit") as subscription,
+    ):
+        raw.deliver(messages(0, *[b"x"] * 1000))
+        await anext(subscription)
+        subscription.commit_nowait(0)
+        for _ in range(999):
+            await anext(subscription)
+        with meter.running():
+            for offset in range(1, 1000):
+                subscription.commit_nowait(offset)
+    # Twice it is half of the credit.
+    assert_at_most(meter, 999 * 7 + 30, sendmsg=2)
+
+
 async def test_a_frame_that_waits_is_few_objects_and_a_message_is_one(monkeypatch):
     async with (
         metered(monkeypatch) as (_, raw, client),

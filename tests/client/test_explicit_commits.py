@@ -15,6 +15,8 @@ from zaichik_protocol import (
     Batch,
     Commit,
     EndCode,
+    Error,
+    ErrorCode,
     Hello,
     Messages,
     Subscribe,
@@ -271,6 +273,123 @@ async def test_a_confirmed_commit_is_not_sent_again():
         assert broker.commits == [2]
 
 
+async def test_a_commit_fails_if_its_name_was_taken_over():
+    """The broker confirms it, and the other one is redelivered the message (CMT-3)."""
+    async with (
+        real_broker() as broker,
+        zaichik.connect(port=broker.port) as client,
+        zaichik.connect(port=broker.port) as other,
+    ):
+        await filled(other, 10)
+        async with client.subscribe("t", name="n", commit="explicit") as subscription:
+            await taken(subscription, 3)
+            async with other.subscribe("t", name="n", commit="explicit") as heir:
+                assert await taken(heir, 1) == [0]
+                with pytest.raises(zaichik.TakenOver):
+                    await subscription.commit(2)
+                await heir.commit(0)
+        async with other.subscribe("t", name="n") as after:
+            assert after.start == 1
+
+
+async def test_nothing_is_left_to_settle_in_a_topic_that_was_deleted():
+    """TOP-5: the next topic of that name has other messages at these offsets."""
+    async with reading(name="n") as (client, subscription):
+        await taken(subscription, 3)
+        await client.delete_topic("t")
+        await filled(client, 5)
+        await subscription.commit(2)
+        async with client.subscribe("t", name="n") as after:
+            assert (after.start, after.resumed) == (0, False)
+
+
+# -- without waiting -----------------------------------------------------------------------------
+
+
+async def test_commits_without_waiting_are_gathered():
+    """At once it is one of half the credit, and what is left is committed with the block's end."""
+    async with fake_broker() as broker:
+        async with (
+            zaichik.connect(port=broker.port) as client,
+            client.subscribe("t", credit=8, commit="explicit") as subscription,
+        ):
+            await broker.messages(0, b"0", b"1", b"2", b"3", b"4", b"5")
+            await taken(subscription, 6)
+            for offset in range(3):
+                subscription.commit_nowait(offset)
+            assert subscription.committed == 0
+            for offset in range(3, 6):
+                subscription.commit_nowait(offset)
+            assert subscription.committed == 4
+        assert broker.commits == [4, 6]
+
+
+async def test_a_commit_without_waiting_is_sent_soon():
+    """Nothing is committed ten times a second here, and the block does not end before."""
+    async with (
+        fake_client() as (broker, client),
+        client.subscribe("t", credit=8, commit="explicit") as subscription,
+    ):
+        await broker.messages(0, b"0", b"1")
+        messages = [await anext(subscription) for _ in range(2)]
+        subscription.commit_nowait(messages[1])
+        assert (await broker.has_received(Commit)).next == 2
+
+
+@pytest.mark.parametrize("credit", [1, 2, 3, 10])
+@pytest.mark.parametrize("name", ["", "n"])
+async def test_a_loop_that_never_waits_for_commits_reads_everything(credit, name):
+    """CMT-1: the credit comes back all the same."""
+    async with reading(name=name, credit=credit, until=10) as (client, subscription):
+        async for message in subscription:
+            subscription.commit_nowait(message.offset)
+        subscription.commit_settled()
+        assert await position(client) == 10
+
+
+async def test_a_commit_without_waiting_outlives_a_loss():
+    async with (
+        cut_off(reconnect=GUARD) as (proxy, client, other),
+        client.subscribe("t", name="n", credit=2, until=10, commit="explicit") as subscription,
+    ):
+        async for message in subscription:
+            proxy.cut()
+            subscription.commit_nowait(message.offset)
+        await subscription.commit(9)
+        assert await position(other) == 10
+
+
+async def test_a_commit_without_waiting_settles_the_message_in_hand_where_steps_settle_too():
+    async with fake_broker() as broker:
+        async with (
+            zaichik.connect(port=broker.port) as client,
+            client.subscribe("t") as subscription,
+        ):
+            await broker.messages(0, b"0", b"1", b"2")
+            await taken(subscription, 2)
+            subscription.commit_nowait(1)
+        assert broker.commits == [2]
+
+
+async def test_what_cannot_be_committed_is_refused_without_waiting_too():
+    async with reading(name="n") as (client, subscription):
+        message = await anext(subscription)
+        with pytest.raises(zaichik.NotInFlight):
+            subscription.commit_nowait(1)
+        with pytest.raises(ValueError, match="an offset is at least 0, not -1"):
+            subscription.commit_nowait(-1)
+        with pytest.raises(ValueError, match="a message of 'u' cannot be committed to 't'"):
+            subscription.commit_nowait(message._replace(topic="u"))
+        subscription.commit_settled()
+        assert await position(client) == 0
+        async with client.subscribe("t", name="n", commit="explicit") as heir:
+            assert await taken(heir, 1) == [0]
+            with pytest.raises(zaichik.TakenOver):
+                subscription.commit_nowait(0)
+    with pytest.raises(RuntimeError, match="has ended"):
+        heir.commit_nowait(0)
+
+
 # -- what cannot be committed --------------------------------------------------------------------
 
 
@@ -306,6 +425,18 @@ async def test_a_message_that_was_not_given_out_cannot_be_committed():
             await subscription.commit(message._replace(topic="u"))
         subscription.commit_settled()
         assert await position(client) == 0
+
+
+@pytest.mark.parametrize("name", ["", "n"])
+async def test_nothing_can_be_committed_after_the_block(name):
+    async with real_client() as client:
+        await filled(client, 10)
+        async with client.subscribe("t", name=name, commit="explicit") as subscription:
+            await taken(subscription, 3)
+        with pytest.raises(RuntimeError, match="ended, with its `async with` block"):
+            await subscription.commit(2)
+        async with client.subscribe("t", name="n") as after:
+            assert after.start == 0
 
 
 async def test_no_offset_is_below_zero():
@@ -474,6 +605,63 @@ async def test_a_commit_that_the_broker_has_lost_is_made_again():
         await broker.messages(0, b"0")
         assert (await broker.has_received(Commit, 2)).next == 1
         await broker.messages(1, b"1")
+
+
+async def test_a_commit_up_to_the_end_of_a_table_waits_for_the_end_to_come_again():
+    """CMT-2, TAB-7: until then the broker would refuse it, if the table has no message there."""
+
+    def from_the_start(frame):
+        return Subscribed(frame.id, 77, 0, 9, 0, named=True, resumed=True)
+
+    async with (
+        fake_client({Subscribe: from_the_start}) as (broker, client),
+        client.subscribe("t", name="n", until=9, commit="explicit") as subscription,
+    ):
+        rows = Batch.of([(b"", b"a"), (b"", b"b")])
+        frame = Messages(SUBSCRIPTION, 2, 0, rows, deltas=(0, 2), holes=True)
+        end = SubscriptionEnded(SUBSCRIPTION, EndCode.UNTIL, 9, "its end")
+        await broker.send(frame, end)
+        assert await by_message(subscription) == [2, 4]
+        await broker.hang_up()
+        await broker.has_received(Subscribe, 2)
+        await client.ping()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(subscription.commit, 8)
+            await anyio.wait_all_tasks_blocked()
+            await client.ping()
+            assert broker.commits == []
+            await broker.send(frame, end)
+        assert broker.commits == [9]
+
+
+async def test_a_commit_does_not_wait_for_messages_of_a_name_that_is_forgotten():
+    """They would have come again after the loss, and never will."""
+
+    def from_the_start(frame):
+        return Subscribed(frame.id, 77, 0, 9, 0, named=True, resumed=True)
+
+    def refused(frame):
+        text = "there is no such subscription"
+        return Error(frame.id, ErrorCode.NO_SUCH_SUBSCRIPTION, Commit.TYPE, "", 0, text)
+
+    async with (
+        fake_client({Subscribe: from_the_start, Commit: refused}) as (broker, client),
+        client.subscribe("t", name="n", commit="explicit") as subscription,
+    ):
+        await broker.messages(0, b"0", b"1")
+        await taken(subscription, 2)
+        await broker.hang_up()
+        await broker.has_received(Subscribe, 2)
+        await client.ping()
+        async with anyio.create_task_group() as tasks:
+
+            async def commit():
+                with pytest.raises(zaichik.NoSuchSubscription):
+                    await subscription.commit(1)
+
+            tasks.start_soon(commit)
+            await anyio.wait_all_tasks_blocked()
+            await subscription.forget()
 
 
 # -- the page ------------------------------------------------------------------------------------

@@ -567,9 +567,9 @@ class Client(Questions, SharedNames):
             events: whether to yield `Lagged` and `DeletionsMissed` among the messages. Both are
                 logged in any case, and lag is counted. Not for a shared name.
             commit: what settles a message: "automatic", the step to the next one; or "explicit",
-                `subscription.commit(offset)` alone, for programs that finish messages in another
-                order. Then no more than `credit` messages come until some are committed (CMT-1).
-                Not for a shared name.
+                `subscription.commit(offset)` or `commit_nowait` alone, for programs that finish
+                messages in another order. Then no more than `credit` messages come until some are
+                committed (CMT-1). Not for a shared name.
             shared: whether the name is shared with other workers (SHR-1). It is forgotten by
                 `forget_name` alone.
             timeout: of a shared name: how long this program may take for a message before it goes

@@ -160,6 +160,9 @@ class Inbox(Receiver):
                 raise self.failure(self._end)
             if self.lost is not None:
                 raise self.lost()
+            # The program has ended it: nothing comes any more, and the broker will say so.
+            if not self.is_live:
+                return
             await self._arrival()
 
     # -- being made, and made again --------------------------------------------------------------

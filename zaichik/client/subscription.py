@@ -25,8 +25,9 @@ as the broker has redelivered them.
 
 With explicit commits a step settles nothing: only `commit` says what may be settled, and all the
 rest is as above. So a program may hold as many messages as its credit allows, finish them in any
-order, and commit whatever has nothing unfinished below it. What it has said counts even if its
-`commit` was cancelled: it is committed with the next ones. For that an anonymous subscription, too,
+order, and commit whatever has nothing unfinished below it. `commit` waits for the broker;
+`commit_nowait` leaves it to the commits above, which are few. What the program has said counts even
+if its `commit` was cancelled: it is committed with the next ones. An anonymous subscription, too,
 resumes at the first message not settled: otherwise a program would get its credit anew with each
 lost connection, while it still holds what the credit was for.
 
@@ -53,6 +54,7 @@ from zaichik.client.errors import (
     NoSuchSubscription,
     NotInFlight,
     SubscriptionLost,
+    TakenOver,
 )
 from zaichik.client.inbox import Inbox, end_of
 from zaichik.client.messages import (
@@ -266,7 +268,7 @@ class Subscription(Generic[Item]):
         match event:
             case wire.SubscriptionEnded(code=wire.EndCode.UNTIL) as event:
                 # It stays in the inbox, for all loops to see.
-                self._passed = max(self._passed, event.next)
+                self._take_end(event.next)
                 raise StopAsyncIteration
             case wire.SubscriptionEnded():
                 raise self._inbox.failure(event)
@@ -282,6 +284,12 @@ class Subscription(Generic[Item]):
             case wire.DeletionsMissed():
                 self._inbox.events.popleft()
                 return self._take_deletions(event)
+
+    def _take_end(self, end: int) -> None:
+        """Note that everything below the end was given out, also what a table has no more."""
+        self._passed = max(self._passed, end)
+        # After a lost connection a commit up to here waits for the end, which comes again.
+        self._inbox.taken = max(self._inbox.taken, end)
 
     def _take_messages(self, frame: wire.Messages) -> None:
         inbox = self._inbox
@@ -405,7 +413,7 @@ class Subscription(Generic[Item]):
                 # It stays in the inbox, as in `_take_event`.
                 self.ended = event.code == wire.EndCode.UNTIL
                 if self.ended:
-                    self._passed = max(self._passed, event.next)
+                    self._take_end(event.next)
                 elif not self._round:
                     raise inbox.failure(event)
                 return False
@@ -447,19 +455,15 @@ class Subscription(Generic[Item]):
         Raises:
             NotInFlight: it was not delivered yet; or, of an offset, not given to the program yet.
                 Nothing has changed.
+            TakenOver: another subscription has the name now. It is redelivered what was not
+                committed before.
             SubscriptionLost, EpochChanged: after a lost connection the subscription ended, or was
                 refused, before the message was delivered again.
             NoSuchSubscription: `forget` or `start_over` has ended what the message was of.
+            RuntimeError: the block has ended.
             ValueError: the message is of another topic, or the offset is below 0.
         """
-        if isinstance(message, int):
-            next_offset = message + 1
-        else:
-            if message.topic != self.topic:
-                raise ValueError(
-                    f"a message of {message.topic!r} cannot be committed to {self.topic!r}"
-                )
-            next_offset = message.offset + 1
+        next_offset = self._next_offset(message)
         if self._is_explicit or isinstance(message, int):
             check_given(self.topic, next_offset - 1, self._given())
         subscription = self._inbox.id
@@ -469,6 +473,45 @@ class Subscription(Generic[Item]):
             # Unless another one has taken its place, whose offsets were not meant.
             if self._is_explicit and self._inbox.id == subscription:
                 self._stepped = max(self._stepped, next_offset)
+
+    def commit_nowait(self, message: Message | int) -> None:
+        """Settle this message and all before it, without waiting for the broker.
+
+        What is settled like this is gathered: a commit is sent for all of it within a few
+        milliseconds, at once when it is half of the credit, and at the latest when the block ends.
+        After a lost connection it is sent when the messages have been delivered again. After
+        `forget` this changes nothing.
+
+        Args:
+            message: the message, or its offset: see `commit`.
+
+        Raises:
+            NotInFlight, ValueError: see `commit`.
+            SubscriptionLost, EpochChanged, BrokerError, ConnectionLost: no commit can be sent any
+                more: see `failure`.
+            RuntimeError: the block has ended.
+        """
+        next_offset = self._next_offset(message)
+        check_given(self.topic, next_offset - 1, self._given())
+        failure = self.failure
+        if failure is not None:
+            raise failure
+        self._stepped = max(self._stepped, next_offset)
+        news = min(self._stepped, self._inbox.delivered) - self._inbox.committed
+        if news >= self._half_credit:
+            self.commit_settled()
+        elif news > 0:
+            self._commit_soon()
+
+    def _next_offset(self, message: Message | int) -> int:
+        """Returns the offset after the one to commit."""
+        if isinstance(message, int):
+            return message + 1
+        if message.topic != self.topic:
+            raise ValueError(
+                f"a message of {message.topic!r} cannot be committed to {self.topic!r}"
+            )
+        return message.offset + 1
 
     def _given(self) -> int:
         """Returns the offset after the last one that was given out, or reported to be gone."""
@@ -491,15 +534,20 @@ class Subscription(Generic[Item]):
                 # It was sent again over a new connection, which has not delivered the message yet.
                 continue
             except NoSuchSubscription:
-                failure = self.failure
-                # It was refused after a loss.
-                if self.name and failure is not None:
-                    raise failure from None
-                if self.name or self._inbox.is_live:
-                    raise
                 # It had ended before a loss and was not made again, so there is nothing left to
                 # settle.
-                return
+                if not self.name and not self._inbox.is_live:
+                    return
+                failure = self.failure
+                # It was refused after a loss, or its block has ended.
+                if failure is not None:
+                    raise failure from None
+                raise
+            failure = self.failure
+            # The broker confirms commits of what has ended, too, and moves no name for them. If the
+            # topic was deleted, there is nothing left to settle.
+            if isinstance(failure, TakenOver):
+                raise failure
             if self._inbox.id == subscription:
                 self._inbox.committed = max(self._inbox.committed, next_offset)
             return
@@ -507,14 +555,14 @@ class Subscription(Generic[Item]):
     def commit_settled(self) -> None:
         """Commit what the loop has stepped past, unless that is committed already.
 
-        With explicit commits that is what the program has committed, should it have been lost. This
-        does not wait for the broker.
+        With explicit commits that is what the program has committed without waiting, or has been
+        lost. This does not wait for the broker.
         """
         self._stepped_bytes = 0
         inbox = self._inbox
         settled = self._stepped
         if self.in_hand is not None and not self._is_explicit:
-            settled = self.in_hand.offset
+            settled = max(settled, self.in_hand.offset)
         settled = min(settled, inbox.delivered)
         if settled > inbox.committed and inbox.is_live:
             inbox.committed = settled

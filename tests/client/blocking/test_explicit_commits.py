@@ -67,6 +67,22 @@ def test_what_has_crossed_and_was_not_given_out_cannot_be_committed(client):
             subscription.commit(10)
 
 
+def test_what_follows_a_batch_in_hand_cannot_be_committed_and_comes_next(client):
+    """It has arrived with it, and a loop that is left there has not had it."""
+    client.publish_batch("t", [(None, b"more")] * 3)
+    with client.subscribe("t", name="n", until=13, commit="explicit") as subscription:
+        for frame in subscription.batches():
+            assert (frame.base, frame.batch.count, subscription.next) == (0, 10, 10)
+            with pytest.raises(zaichik.NotInFlight):
+                subscription.commit(10)
+            break
+        assert next(iter(subscription)).offset == 10
+        rest = [(frame.base, frame.batch.count) for frame in subscription.batches()]
+        assert rest == [(11, 2)]
+        subscription.commit(12)
+        assert position(client) == 13
+
+
 def test_lag_can_be_committed_as_soon_as_it_is_reported():
     """LAG-1."""
     with embedded_broker() as broker, blocking.connect(port=broker.port) as client:
@@ -100,6 +116,32 @@ def test_threads_commit_while_another_one_reads(client, credit):
         jobs.put(None)
         worker.join()
         assert position(client) == 10
+
+
+@pytest.mark.parametrize("credit", [1, 2, 3, 10])
+def test_commits_without_waiting_bring_what_the_loop_waits_for(client, credit):
+    """CMT-1: in the loop's thread, and in another one."""
+    jobs = SimpleQueue()
+
+    def work(subscription):
+        while (offset := jobs.get()) is not None:
+            subscription.commit_nowait(offset)
+
+    options = {"name": "n", "until": 10, "credit": credit, "commit": "explicit"}
+    with client.subscribe("t", **options) as subscription:
+        worker = Thread(target=work, args=(subscription,), daemon=True)
+        worker.start()
+        for message in subscription:
+            with pytest.raises(zaichik.NotInFlight):
+                subscription.commit_nowait(message.offset + 1)
+            if message.offset % 2:
+                jobs.put(message.offset)
+            else:
+                subscription.commit_nowait(message)
+        jobs.put(None)
+        worker.join()
+    with client.subscribe("t", name="n") as subscription:
+        assert subscription.start == 10
 
 
 def test_another_mode_and_shared_names_are_refused(client):

@@ -31,7 +31,7 @@ Item = TypeVar("Item")  # Message, or Message | Missed with events=True
 class Subscription(Generic[Item]):
     """An iterable over a topic's messages; `Client.subscribe` makes one.
 
-    Use it from one thread at a time; only `commit` may be called by others meanwhile.
+    Use it from one thread at a time; only commits may come from others meanwhile.
 
     Attributes:
         redelivered: whether the message in hand was delivered to an earlier subscription of that
@@ -182,12 +182,20 @@ class Subscription(Generic[Item]):
     def batches(self) -> Iterator[Messages]:
         """Returns the same messages in the wire's own batches.
 
-        A batch has `base`, `accepted_us`, and the columns in `batch`.
+        A batch has `base`, `accepted_us`, and the columns in `batch`. What is not taken, because
+        the loop was left, is given out next.
         """
-        while not self.ended:
-            for item in self.fetch():
-                if isinstance(item, Messages):
-                    yield item
+        while True:
+            self._put_back()
+            match self._next_item():
+                case None:
+                    return
+                case Messages() as frame:
+                    self._next = end_of(frame)
+                    yield frame
+                case _:
+                    # Lag is counted, and both are logged.
+                    pass
 
     def fetch(self, timeout: float | None = None) -> list[Messages | Missed]:
         """Returns everything that has arrived, and settles the last fetch.
@@ -198,12 +206,7 @@ class Subscription(Generic[Item]):
         Args:
             timeout: seconds after which to return what there is; None: never.
         """
-        rest = None
-        if self._frame is not None:
-            rest = rest_of(self._frame, self.next)
-        self._leave_frame()
-        if rest is not None:
-            self._items.appendleft(rest)
+        self._put_back()
         if not self._items:
             self._thread.call(partial(self._fetch, timeout))
         items = [*self._items]
@@ -213,6 +216,15 @@ class Subscription(Generic[Item]):
             if not isinstance(item, DeletionsMissed):
                 self._next = _end(item)
         return items
+
+    def _put_back(self) -> None:
+        """Have the rest of the frame in hand come next, if a loop over messages has left one."""
+        rest = None
+        if self._frame is not None:
+            rest = rest_of(self._frame, self.next)
+        self._leave_frame()
+        if rest is not None:
+            self._items.appendleft(rest)
 
     async def _fetch(self, timeout: float | None = None) -> None:
         # Nothing is lost if the waiting thread is interrupted just before it would have got the
@@ -256,13 +268,36 @@ class Subscription(Generic[Item]):
             message: the message, or its offset: see `zaichik.Subscription.commit`.
 
         Raises:
-            NotInFlight, SubscriptionLost, EpochChanged, NoSuchSubscription, ValueError: see there.
+            NotInFlight, TakenOver, SubscriptionLost, EpochChanged, NoSuchSubscription, ValueError,
+                RuntimeError: see there.
         """
+        self._check_given(message)
+        self._driver.call(self._inner.commit, message)
+
+    def commit_nowait(self, message: Message | int) -> None:
+        """Settle this message and all before it, without waiting for the broker.
+
+        A commit is sent for all that was settled like this, within a few milliseconds. Other
+        threads may call it, too.
+
+        Args:
+            message: the message, or its offset: see `zaichik.Subscription.commit_nowait`.
+
+        Raises:
+            NotInFlight, SubscriptionLost, EpochChanged, BrokerError, ConnectionLost, ValueError,
+                RuntimeError: see there.
+        """
+        self._check_given(message)
+        self._driver.call(self._commit_nowait, message)
+
+    async def _commit_nowait(self, message: Message | int) -> None:
+        self._inner.commit_nowait(message)
+
+    def _check_given(self, message: Message | int) -> None:
         # At the end there may be offsets without messages, as in a table.
         is_at_the_end = self.ended and self._frame is None
         if isinstance(message, int) and not is_at_the_end:
             check_given(self.topic, message, self.next)
-        self._driver.call(self._inner.commit, message)
 
     def forget(self) -> None:
         """End this subscription and have the broker forget its name.
