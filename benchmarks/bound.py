@@ -29,6 +29,7 @@ from benchmarks.idle import IdleConnection
 from benchmarks.isolation import PIPES, Spoken, interpreter
 from benchmarks.memory import resident_bytes
 from benchmarks.processes import Failed, kill, process, say
+from benchmarks.serving import port_in, serving
 from zaichik_protocol import FOREVER, Batch, CreateTopic, Frame, Publish, Setting, Subscribe, encode
 
 KIB, MIB = 1024, 1024 * 1024
@@ -224,23 +225,11 @@ async def reported(port: int) -> int:
 def broker(python: str) -> Iterator[tuple[int, int]]:
     """Port and process id of a broker with small limits as long as the block lasts."""
     limits = [word for name, value in LIMITS.items() for word in ("--limit", f"{name}={value}")]
-    command = [
-        python,
-        "-I",
-        "-m",
-        "zaichik",
-        "serve",
-        "--port",
-        "0",
-        "--json",
-        "--log-level",
-        "warning",
-        *limits,
-    ]
+    command = serving(*limits, python=python)
     with tempfile.TemporaryDirectory(prefix="bound-") as name:
         log = Path(name) / "broker.log"
         with process(command, log, {}, **PIPES) as child:
-            yield json.loads(Spoken(child, log, "the broker").line())["port"], child.pid
+            yield port_in(Spoken(child, log, "the broker").line()), child.pid
             kill(child)  # it would take leave of everybody
 
 

@@ -36,6 +36,7 @@ from benchmarks.attacks import ATTACKS, BY_NAME, PREPARE_SECONDS
 from benchmarks.dialing import ADDRESS
 from benchmarks.isolation_table import Row, Turn, summary, table
 from benchmarks.processes import Failed, has_ended, kill, process, say
+from benchmarks.serving import port_in, serving
 from benchmarks.victims import ROLES, STALL_FACTOR
 
 SETTLE_SECONDS = 0.3  # from the beginning of an attack to the first measurement
@@ -144,25 +145,12 @@ def brokers(directory: Path, python: str) -> Iterator[tuple[int, int]]:
     """
     log = directory / "broker.log"
     log.unlink(missing_ok=True)
-    command = [
-        python,
-        "-I",
-        "-m",
-        "zaichik",
-        "serve",
-        "--port",
-        "0",
-        "--json",
-        "--log-level",
-        "warning",
-    ]
+    command = serving(python=python)
     with ExitStack() as stack:
         children = [stack.enter_context(process(command, log, {}, **PIPES)) for _ in range(2)]
         for child in children:
             stack.callback(kill, child)
-        first, second = (
-            json.loads(Spoken(child, log, "the broker").line())["port"] for child in children
-        )
+        first, second = (port_in(Spoken(child, log, "the broker").line()) for child in children)
         yield first, second
     if "Traceback" in (told := log.read_text(encoding="utf-8", errors="replace")):
         raise Failed(f"the broker's log: {told[-2000:]}")

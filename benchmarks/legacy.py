@@ -11,12 +11,10 @@ processes of their own, and the two gateways take turns.
 """
 
 import argparse
-import json
 import multiprocessing
 import socket
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +23,7 @@ from multiprocessing.connection import Connection
 import anyio
 
 import zaichik
+from benchmarks.serving import port_in, serving
 from zaichik.apps.legacy.frames import Command, Commit, Publish, Subscribe, encode
 from zaichik.apps.legacy.gateway import Gateway
 
@@ -83,21 +82,10 @@ def rate(port: int, seconds: float) -> float:
 @contextmanager
 def broker() -> Iterator[str]:
     """Returns the address of a broker that ends with the block."""
-    command = [
-        sys.executable,
-        "-m",
-        "zaichik",
-        "serve",
-        "--port",
-        "0",
-        "--json",
-        "--log-level",
-        "error",
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(serving(log_level="error"), stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            yield f"127.0.0.1:{json.loads(process.stdout.readline())['port']}"
+            yield f"127.0.0.1:{port_in(process.stdout.readline())}"
         finally:
             process.terminate()
 

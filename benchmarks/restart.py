@@ -5,9 +5,7 @@ The topics are filled side by side, and the kill follows the last answer at once
 checkpoints that quiet topics get. So as much is left to read as a crash can leave.
 """
 
-import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ import anyio
 
 import zaichik
 from benchmarks.peers.peer import Job
+from benchmarks.serving import port_in, serving
 from zaichik_protocol import Batch
 
 BATCH = 64 * 1024  # bytes
@@ -31,22 +30,11 @@ def started(data: Path) -> Iterator[tuple["subprocess.Popen[str]", int, float]]:
     of the block.
     """
     begin = time.monotonic()
-    command = [
-        sys.executable,
-        "-m",
-        "zaichik",
-        "serve",
-        "0",
-        "--json",
-        "--log-level",
-        "error",
-        "--data",
-        str(data),
-    ]
+    command = serving("--data", str(data), log_level="error")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         try:
             assert child.stdout is not None
-            port = json.loads(child.stdout.readline())["port"]
+            port = port_in(child.stdout.readline())
             yield child, port, (time.monotonic() - begin) * 1000
         finally:
             child.kill()

@@ -186,8 +186,8 @@ DEFERRED = (
     Deferred(
         "tests/simulation/test_simulation.py::test_every_promise_is_kept[",
         11.0,
-        "four worlds are lived",
-        kept=("[0]", "[1]", "[3]", "[6]"),
+        "five worlds are lived, one of them with workers and a disk",
+        kept=("[0]", "[1]", "[3]", "[6]", "[84]"),
     ),
     Deferred(
         "tests/simulation/test_simulation.py::test_every_promise_is_kept_over_tls",

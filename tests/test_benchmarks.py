@@ -49,8 +49,10 @@ from benchmarks.peers.peer import Job, Peer  # noqa: E402
 from benchmarks.processes import paused, process, resumed  # noqa: E402
 from benchmarks.roles import peer_of  # noqa: E402
 from benchmarks.scenarios import scenarios, sized  # noqa: E402
+from benchmarks.serving import port_in, serving  # noqa: E402
 from benchmarks.startup import COMMANDS  # noqa: E402
 from zaichik.base.build import build, interpreter  # noqa: E402
+from zaichik.client import blocking  # noqa: E402
 
 pytestmark = pytest.mark.unmeasured  # brokers and clients run as in other tests, only longer
 
@@ -609,6 +611,18 @@ def test_an_attack_that_is_not_known_is_refused():
     assert done.returncode == 2
     assert "never-reading" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("python", ["", sys.executable], ids=["this", "another"])
+def test_a_broker_of_either_environment_says_where_it_listens(python):
+    options = ["--limit", "max_topics=7"]
+    command = serving(*options, python=python)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            with blocking.connect(port=port_in(process.stdout.readline())) as client:
+                assert client.describe()["limits"]["max_topics"] == 7
+        finally:
+            process.terminate()
 
 
 @pytest.mark.parametrize("program", ["isolation", "bound"])

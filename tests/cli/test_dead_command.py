@@ -149,7 +149,7 @@ class TestReviving:
         kill("good", "cat")
         result = dead("--revive", "0", "1", "77")
         assert (result.code, result.out) == (1, f"{topic}, n: 1 message revived\n")
-        assert result.err.startswith("zaichik: 2 of them were not revived: ")
+        assert result.err.startswith("zaichik: 2 of them could not be revived: not dead, ")
 
 
 class TestForgetting:
@@ -168,7 +168,10 @@ class TestForgetting:
     def test_what_is_not_dead(self, kill, dead):
         kill("cat")
         result = dead("--forget", "0", "1")
-        assert (result.code, result.err) == (1, "zaichik: 1 of them are not dead\n")
+        assert (result.code, result.err) == (
+            1,
+            "zaichik: 1 of them could not be forgotten: not dead\n",
+        )
 
     def test_the_name_with_everything(self, kill, dead, topic, zaichik):
         """SHR-9."""

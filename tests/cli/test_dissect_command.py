@@ -81,7 +81,7 @@ def test_a_cut_frame_is_explained_up_to_the_cut(zaichik, file):
     result = zaichik("dissect", file(encode(Hello(1, client="me"))[:-6]))
     assert result.code == 1
     marked = [line for line in result.out.splitlines() if "!!" in line]
-    assert marked[-1].endswith("the frame is cut here: 6 bytes are missing")
+    assert marked[-1].endswith("the frame is cut here: 6 bytes missing")
     fields = zaichik("dissect", file(PING[:15]), "--json").json_lines
     assert [bool(field["problem"]) for field in fields] == [False] * 5 + [True, True]
 

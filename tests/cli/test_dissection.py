@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_examples import ALL_FRAMES, GOLDEN, INVALID, PROPERTY, by_name, damaged, streams
 
+from zaichik.base.counted import counted
 from zaichik.cli.dissection import dissect
 from zaichik_protocol import Batch, Close, Commit, Ping, Publish, Unsubscribe, encode
 
@@ -67,7 +68,8 @@ def test_every_cut_is_named(golden):
             assert "missing" in fields[-1].problem or "cut" in fields[-1].problem
         else:
             assert fields[-1].name == "cut"
-            assert f"{len(golden.data) - size} bytes are missing" in fields[-1].problem
+            missing = counted(len(golden.data) - size, "byte")
+            assert fields[-1].problem == f"the frame is cut here: {missing} missing"
 
 
 def test_a_cut_field_is_named():

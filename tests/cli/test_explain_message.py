@@ -131,3 +131,18 @@ def test_an_older_broker(zaichik, monkeypatch, topic):
     monkeypatch.setattr(Client, "explain", refused)
     result = zaichik("explain", topic, "--offset", "0")
     assert (result.code, "is too old to explain" in result.err) == (1, True)
+
+
+def test_a_pattern_is_refused_with_what_to_do(zaichik, orders):
+    result = zaichik("explain", f"{orders}*", "--offset", "0")
+    assert (result.code, result.out) == (1, "")
+    assert result.err == (
+        f"zaichik: there is no topic {orders}*, and explain takes no pattern: a message is in one "
+        "topic; zaichik watch PATTERN lists those that match\n"
+    )
+
+
+def test_a_topic_whose_name_looks_like_a_pattern_is_explained(zaichik, orders):
+    name = f"{orders}.*"
+    zaichik("publish", name, "one")
+    assert zaichik("explain", name, "--offset", "0").out.startswith(f"offset 0 of {name}\n")

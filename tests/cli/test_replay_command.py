@@ -144,13 +144,13 @@ def test_a_difference_is_shown_and_is_the_exit_code(zaichik, file, data):
     result = zaichik("replay", str(file))
     assert result.code == 1
     told = result.out.splitlines()
-    assert told[3].startswith("DIFFERENT in ")
+    assert told[3] == "DIFFERENT in 2 steps; the first difference:"
     assert told[4].startswith("     7  +0.000000 s  connection 1  < Error: id 2, code 66")
     assert "!! checksum and bytes of the output: (" in told[-1]
     warning, refusal = zaichik(
         "replay", str(file), "--explain", "t", "--offset", "0"
     ).err.splitlines()
-    assert "DIFFERENT in " in warning
+    assert "DIFFERENT in 2 steps: " in warning
     assert "there is no topic 't'" in refusal
 
 

@@ -128,7 +128,7 @@ def test_the_summary_of_ctrl_c_includes_lag(start, lagging):
     process = start("subscribe", lagging, "--from", "0", "--events")
     assert process.stdout.readline() == "6\n"
     process.send_signal(signal.SIGINT)
-    assert ", 6 were gone, " in process.communicate()[1]
+    assert ", 6 gone, " in process.communicate()[1]
 
 
 def test_head_ends_it_although_nothing_more_comes(ten):

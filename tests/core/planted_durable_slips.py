@@ -575,7 +575,6 @@ DURABLE_SLIPS = [
         self.queue.answer(done)
         if isinstance(done.what, Batch):
             batch = done.what
-            is_counted = batch.count > 0
             topic.count_compacted(done.compacted)
             if batch.count:
                 topic.store(batch, done.accepted_us)
@@ -583,7 +582,6 @@ DURABLE_SLIPS = [
         """
         if isinstance(done.what, Batch):
             batch = done.what
-            is_counted = batch.count > 0
             topic.count_compacted(done.compacted)
             if batch.count:
                 topic.store(batch, done.accepted_us)
@@ -719,21 +717,22 @@ DURABLE_SLIPS = [
     ),
     Slip(
         "a deletion is answered before the files are gone",
-        "Durable.delete",
-        "self.log.delete(partial(self._is_deleted, gone))",
+        "WriteQueue.delete",
+        "self._log.delete(partial(self._refuse_rest, gone))",
         """
-        self.log.delete(lambda: None)
-        self._is_deleted(gone)
+        self._log.delete(lambda: None)
+        self._refuse_rest(gone)
         """,
         "core/test_durable.py",
     ),
     Slip(
         "what waits is refused before its topic is gone",
-        "Durable.delete",
-        "self.log.delete(partial(self._is_deleted, gone))",
+        "WriteQueue.delete",
+        "self._log.delete(partial(self._refuse_rest, gone))",
         """
-        self.on_refused(Refused(ErrorCode.NO_SUCH_TOPIC, "it was deleted while this waited"))
-        self.log.delete(partial(self._is_deleted, gone))
+        problem = "it was deleted while this waited"
+        self._log.owner.on_refused(Refused(ErrorCode.NO_SUCH_TOPIC, problem))
+        self._log.delete(partial(self._refuse_rest, gone))
         """,
         "core/test_durable.py",
     ),
@@ -1046,8 +1045,8 @@ DURABLE_SLIPS = [
     ),
     Slip(
         "who has everything when a log is damaged waits for ever",
-        "Durable.on_refused",
-        "self.log.damage",
+        "WriteQueue.take_back",
+        "self._log.damage",
         "False",
         "core/test_durable_reading.py",
     ),

@@ -32,6 +32,7 @@ from zaichik_protocol import (
     ErrorCode,
     GoAway,
     GoAwayCode,
+    Messages,
     Ping,
     Pong,
     Publish,
@@ -437,6 +438,24 @@ async def test_a_stop_waits_for_what_waits_for_the_disk(disk):
         assert goodbye.code == GoAwayCode.STOPPING
     async with server_on(disk) as server, zaichik.connect(port=server.port) as client:
         assert await payloads(client) == [b"%d" % number for number in range(5)]
+
+
+async def test_what_waits_for_the_disk_at_a_stop_is_delivered_before_the_goodbye(disk):
+    """CLO-2: also to a reader whose own connection owes and waits for nothing."""
+    async with (
+        server_on(disk) as server,
+        client_of(server) as reader,
+        client_of(server) as writer,
+    ):
+        await writer.ask(DURABLE_TOPIC)
+        await reader.ask(Subscribe(2, "t", credit=9))
+        disk.hold()
+        await writer.send(Publish(10, "t", batch(b"0")), Ping(20, 0))
+        assert await writer.receive() == Pong(20, 0)
+        server.stop()
+        await anyio.wait_all_tasks_blocked()
+        disk.let_go()
+        assert [type(frame) for frame in await reader.rest()] == [Messages, GoAway]
 
 
 async def test_close_is_answered_when_nothing_is_owed(disk):

@@ -319,7 +319,7 @@ class ConnectionLedger:
             case Committed():
                 self.subscriptions[request.subscription].settled(reply.committed, now_us)
             case Settled():
-                self.subscriptions[request.subscription].settled(request, reply)
+                self.subscriptions[request.subscription].settled(request, reply, now_us)
             case Unsubscribed() if isinstance(request, Unsubscribe):
                 self.subscriptions[request.subscription].is_over = "Unsubscribed"
             case TopicCreated():
@@ -333,6 +333,7 @@ class ConnectionLedger:
         topic = world.topics[request.topic]
         if request.shared:
             book = world.shared[request.topic, request.name]
+            book.begins(now_us)
             self.subscriptions[request.id] = ShareLedger(book, request)
             return
         session = world.session(request) if request.name else None

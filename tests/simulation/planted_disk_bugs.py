@@ -6,6 +6,7 @@ have a disk. Where the disk itself has the bug, it stands for the calls by which
 the system for something.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from sim_disk import SimDisk, torn
@@ -14,6 +15,8 @@ from zaichik.client.sequencer import Sequencer
 from zaichik.core.durable import Durable
 from zaichik.core.pending import Pending
 from zaichik.core.producers import Producers
+from zaichik.core.shared_names import shared_names
+from zaichik.core.shared_names.saving import NameSaver, WrittenName
 from zaichik.core.topic_registry import TopicRegistry
 from zaichik.server.persistence import FolderPersistence
 from zaichik.storage import restoring
@@ -146,6 +149,56 @@ def after_a_restart_new_messages_are_marked_too(monkeypatch):
         return restore_positions
 
     around(monkeypatch, restoring, "_restore_positions", make)
+
+
+# -- shared names --------------------------------------------------------------------------------
+
+
+@bug("P2", "SHR-5")
+def a_restart_forgets_the_dead(monkeypatch):
+    def make(real):
+        def restore_queue(saved, *others):
+            return real(replace(saved, dead=(), dead_keys=(), reasons=()), *others)
+
+        return restore_queue
+
+    around(monkeypatch, shared_names, "restore_queue", make)
+
+
+@bug("SHR-4c")
+def after_a_restart_what_comes_again_to_a_worker_is_not_marked(monkeypatch):
+    def make(real):
+        def restore_queue(*saved):
+            queue = real(*saved)
+            queue._delivered = 0
+            for offset in queue.ledger.unsettled:
+                if message := queue.ledger.find(offset):
+                    message.is_again = False
+            return queue
+
+        return restore_queue
+
+    around(monkeypatch, shared_names, "restore_queue", make)
+
+
+@bug("SHR-7")
+def a_shared_name_is_written_once(monkeypatch):
+    def make(real):
+        def take_change(self):
+            change = real(self)
+            if getattr(self, "is_written", False):
+                return None
+            self.is_written = change is not None
+            return change
+
+        return take_change
+
+    around(monkeypatch, WrittenName, "take_change", make)
+
+
+@bug("SHR-7", "SHR-5")
+def what_has_changed_of_names_and_found_no_room_counts_as_written(monkeypatch):
+    monkeypatch.setattr(NameSaver, "undo", lambda *_: None)
 
 
 # -- topics --------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ OUR_CLIENT_EVERY = 10  # seeds: a world with it takes more than twice the time o
 MACHINE_EVERY = 10  # likewise
 TABLE_EVERY = 10  # a table more in each world would make all others different ones
 CREW_EVERY = 4  # worlds, of those without a disk
+CREW_WITH_DISK_EVERY = 4  # worlds with one
 LINES_BEFORE, LINES_AFTER = 40, 3  # of the trace around an anomaly
 
 
@@ -106,7 +107,9 @@ def has_table(seed):
 
 def has_crew(seed):
     """Whether there are workers in that world, who share a name."""
-    return seed % CREW_EVERY == 3 and not has_machine(seed)
+    if has_machine(seed):
+        return seed // MACHINE_EVERY % CREW_WITH_DISK_EVERY == 0
+    return seed % CREW_EVERY == 3
 
 
 def make_world(seed):

@@ -4,6 +4,9 @@ Written at the moments at which the broker speaks, and clients ask. What a clien
 have been carried out before its answer comes, or never: so each message is open, settled, or one of
 the two. A message that is settled for certain never comes again; one that is open, with a worker
 that is there and has time, is nobody else's; and at the end every message is accounted for.
+
+A name of a durable topic outlives the broker. After a power cut, what was settled in the last
+seconds before it may be forgotten (SHR-9): then it is one of the two again, whatever was answered.
 """
 
 import math
@@ -48,7 +51,7 @@ class NameLedger:
         rejected: what was rejected, or has failed too often, for certain.
         perhaps: what may be one of these.
         told: what was told as lag.
-        handed: all deliveries, by ticket.
+        handed: all deliveries, by ticket: no start of the broker gives one again.
     """
 
     def __init__(self, topic, most):
@@ -59,6 +62,38 @@ class NameLedger:
         self.handed = {}
         self._latest = {}  # deliveries, by offset
         self._next = 0
+        self._begun_us = math.inf  # the broker said that it is there
+        self._known_us = {}  # when what is settled for certain was, by offset
+        # Below it, a broker that has started again does not know what was handed out before.
+        self._found_end = 0
+        # Handed out before a power cut that came so soon that the name may have begun again.
+        self._perhaps_new = set()
+
+    def begins(self, now_us):
+        """The broker says that a worker has come."""
+        self._begun_us = min(self._begun_us, now_us)
+
+    def survives(self, end, written_us):
+        """The broker has started again, and the topic ends there; what had become of messages by
+        that time is on the disk.
+        """
+        for known in (self.done, self.rejected, self.told):
+            forgotten = {offset for offset in known if self._known_us[offset] > written_us}
+            known -= forgotten
+            self.perhaps |= forgotten
+        if self._begun_us > written_us:
+            self._perhaps_new |= self._latest.keys()
+            self._begun_us = math.inf
+        else:
+            self._begun_us = -math.inf
+        self._found_end = end
+        self._next = 0
+        for handed in self.handed.values():
+            handed.share.is_cut = True
+
+    def _know(self, known, offset, now_us):
+        known.add(offset)
+        self._known_us[offset] = now_us
 
     def hand_out(self, share, frame, now_us):
         """The broker says that a worker gets these."""
@@ -69,6 +104,7 @@ class NameLedger:
             self._check(offset, frame, now_us)
             until_us = now_us + share.request.timeout_ms * 1000 or math.inf
             self._latest[offset] = Handed(offset, frame.number, share, until_us)
+            self._perhaps_new.discard(offset)
             self.handed[ticket] = self._latest[offset]
 
     def _check(self, offset, frame, now_us):
@@ -76,7 +112,10 @@ class NameLedger:
         if offset in self.done or offset in self.rejected or offset in self.told:
             raise Anomaly("SHR-7", f"{name} is settled, and comes again")
         before = self._latest.get(offset)
-        if frame.redelivered != (before is not None):
+        is_certain = offset >= self._found_end
+        if before is not None:
+            is_certain = offset not in self._perhaps_new
+        if is_certain and frame.redelivered != (before is not None):
             raise Anomaly("SHR-4c", f"{name}: redelivered is {frame.redelivered}")
         if before is None:
             if offset < self._next:
@@ -89,12 +128,12 @@ class NameLedger:
         if frame.number > min(before.number + 1, self.most):
             raise Anomaly("SHR-5", f"{name}: delivery {frame.number} comes after {before.number}")
 
-    def lose(self, first, end):
+    def lose(self, first, end, now_us):
         """The broker tells a worker that these are gone."""
         for offset in range(first, end):
             if offset in self.told:
                 raise Anomaly("SHR-7", f"{self.topic.name}: {offset} is told as lag twice")
-            self.told.add(offset)
+            self._know(self.told, offset, now_us)
         self._next = max(self._next, end)
 
     def asks(self, request, now_us):
@@ -111,16 +150,16 @@ class NameLedger:
             if handed.asked in FINAL or self._is_last(handed, request.outcome):
                 self.perhaps.add(handed.offset)
 
-    def settled(self, request, reply):
+    def settled(self, request, reply, now_us):
         """The broker says that they are, but for those that are late."""
         for ticket in set(request.tickets) - set(reply.late):
             handed = self.handed.get(ticket)
             if handed is None:
                 raise Anomaly("SHR-3", f"{self.topic.name}: {ticket} was nobody's, and is settled")
             if request.outcome == Outcome.DONE:
-                self.done.add(handed.offset)
+                self._know(self.done, handed.offset, now_us)
             elif request.outcome == Outcome.REJECT or self._is_last(handed, request.outcome):
-                self.rejected.add(handed.offset)
+                self._know(self.rejected, handed.offset, now_us)
 
     def _is_last(self, handed, outcome):
         return outcome == Outcome.RETRY and handed.number >= self.most
@@ -181,7 +220,7 @@ class ShareLedger:
         """See `SubscriptionLedger`."""
         self._must_go_on(frame)
         self.skipped += frame.to_offset - frame.from_offset
-        self.name.lose(frame.from_offset, frame.to_offset)
+        self.name.lose(frame.from_offset, frame.to_offset, now_us)
         last = frame.to_offset - 1
         if not self.topic.may_be_lost(last, next_offset, now_us):
             raise Anomaly("P3", f"{self.topic.name}: {last} is told as lag, and was not gone")
@@ -200,6 +239,6 @@ class ShareLedger:
         """It asks for something to be settled."""
         self.name.asks(request, now_us)
 
-    def settled(self, request, reply):
+    def settled(self, request, reply, now_us):
         """It was."""
-        self.name.settled(request, reply)
+        self.name.settled(request, reply, now_us)

@@ -40,6 +40,10 @@ DISK_BUGS = {  # and what comes first here finds that bug, as of today
     "a_restart_forgets_answers": 54,
     "a_restart_forgets_producers": 54,
     "our_client_takes_a_new_boot_for_a_new_epoch": 174,
+    "a_restart_forgets_the_dead": 84,
+    "after_a_restart_what_comes_again_to_a_worker_is_not_marked": 164,
+    "a_shared_name_is_written_once": 84,
+    "what_has_changed_of_names_and_found_no_room_counts_as_written": 484,
 }
 SAMPLE = [
     "what_is_evicted_is_counted_twice",
@@ -54,6 +58,7 @@ SAMPLE_OF_SHARE_BUGS = ["what_is_done_comes_again"]
 SAMPLE_OF_DISK_BUGS = [
     "what_is_written_is_answered_before_it_is_synced",
     "a_restart_forgets_producers",
+    "a_shared_name_is_written_once",
 ]
 WITH_MACHINE = list(filter(has_machine, range(600)))
 WITH_CREW = list(filter(has_crew, range(200)))

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parent.parent.parent
-SEEDS = sampled([*range(30), 68], [*range(10), 14, 68])
+SEEDS = sampled([*range(30), 68, 84, 284], [*range(10), 14, 68, 84])
 ENCRYPTED = sampled([seed for seed in range(20) if not has_our_client(seed)], [0, 1, 2, 3, 5])
 # All with our client, all but 9 with a disk, and 204 is asked for what it has measured.
 LIVED_AGAIN = {"4": ([4], False), "9-94-204": ([9, 94, 204], False), "5-TLS": ([5], True)}
@@ -36,7 +36,8 @@ def test_every_promise_is_kept(seed):
     """RET-1 to RET-10, LAG-1 to LAG-5, TIM-1 to TIM-3, CMT-1 to CMT-3, PUB-1, PUB-2, PUB-4, CLO-1
     to CLO-3.
 
-    And DUR-1 to DUR-3, DUR-5, DUR-7, DUR-8, in those that have a machine.
+    And DUR-1 to DUR-3, DUR-5, DUR-7, DUR-8, in those that have a machine; SHR-2 to SHR-5, SHR-7
+    in those that have workers, and SHR-9 where they have both.
     """
     outcome = run(seed)
     assert outcome.anomaly is None, outcome.report()

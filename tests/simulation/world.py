@@ -121,6 +121,9 @@ class World:
         }
         for (topic, _), book in self.sessions.items():
             book.survives(self.next_offset(topic), self.clock.microseconds(self.written))
+        # Where there are lives, a name is shared in a durable topic.
+        for (topic, _), book in self.shared.items():
+            book.survives(self.next_offset(topic), self.clock.microseconds(self.written))
 
     def connect(self, random, weather, book, kind=SimulatedSocket, *, is_first=False):
         """The client's end of a new connection, of that kind, with that book.

@@ -11,6 +11,7 @@ from typing import Any
 
 from construct import Construct, ConstructError, Struct
 
+from zaichik.base.counted import counted
 from zaichik_protocol.codec import FrameDecoder
 from zaichik_protocol.declaration import BATCH_COLUMNS, BODIES, HEADER, reason
 from zaichik_protocol.errors import ProtocolError
@@ -84,7 +85,8 @@ def dissect(data: bytes) -> Iterator[Field]:
             if not is_cut and not has_problem:
                 yield from _misread(data[offset:end], cls, end)
         if end > len(data):
-            problem = f"the frame is cut here: {end - len(data)} bytes are missing"
+            missing = counted(end - len(data), "byte")
+            problem = f"the frame is cut here: {missing} missing"
             yield Field(len(data), b"", name, "cut", None, "", problem)
         offset = end
 

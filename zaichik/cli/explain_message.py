@@ -1,6 +1,7 @@
 """`zaichik explain TOPIC --offset N`: why a message did not arrive, as the broker knows it."""
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,10 @@ from rich.text import Text
 from zaichik.base.escapes import harmless, shown
 from zaichik.cli import connecting, quantities, screen
 from zaichik.cli.arguments import Argument, Namespace, WrongUsage, argument, group
+from zaichik.cli.failure import Failure
+from zaichik.client.errors import NoSuchTopic
 from zaichik.client.messages import start_written
+from zaichik.client.patterns.pattern import is_pattern
 from zaichik_protocol import FOREVER
 
 GOOD = {"readable", "settled"}  # fates in which nothing is missing
@@ -67,7 +71,7 @@ async def run_message(topic: str | None, arguments: Namespace, console: Console)
         raise WrongUsage("give the topic of the message, too")
     check_options(arguments)
     async with connecting.connected(arguments, "explain") as client:
-        with connecting.required(client, "explain what became of messages"):
+        with connecting.required(client, "explain what became of messages"), _one_topic(topic):
             explained = await client.explain(
                 topic,
                 offset=arguments.offset,
@@ -76,6 +80,23 @@ async def run_message(topic: str | None, arguments: Namespace, console: Console)
                 subscription=arguments.subscription,
             )
     show(console, explained, as_json=arguments.json)
+
+
+@contextmanager
+def _one_topic(topic: str) -> Iterator[None]:
+    """Returns a context in which a topic that is not there may have been meant as a pattern.
+
+    It is asked for first, since a name may have a * in it.
+    """
+    try:
+        yield
+    except NoSuchTopic as error:
+        if not is_pattern(topic):
+            raise
+        raise Failure(
+            f"there is no topic {shown(topic)}, and explain takes no pattern: a message is in one "
+            "topic; zaichik watch PATTERN lists those that match"
+        ) from error
 
 
 def show(console: Console, explained: dict[str, Any], *, as_json: bool) -> None:

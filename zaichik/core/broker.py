@@ -85,8 +85,10 @@ class Broker:
         self.registry = TopicRegistry(self.settings, logs)
         self.memory = memory or Quota(self.settings.max_client_bytes)
         self.producers = Producers(self.settings, self.memory)
-        self.named_positions = NamedPositions(self.settings, self.memory)
         self.shared_names = SharedNames(self.settings, self.memory, is_saved=logs is not None)
+        self.named_positions = NamedPositions(
+            self.settings, self.memory, self.shared_names.longest_unread
+        )
         self.registry.on_delete = self._forget
         self.scheduler = scheduler or Scheduler()
         self.managers: dict[int, SubscriptionManager] = {}

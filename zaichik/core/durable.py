@@ -188,35 +188,23 @@ class Durable(Ringed):
         Readers follow, so each publisher knows first.
         """
         topic = self._topic
-        is_counted = True
         for _ in range(count):
             done = self.queue.take_synced()
-            is_counted = False
             self.queue.answer(done)
             if isinstance(done.what, Batch):
                 batch = done.what
-                is_counted = batch.count > 0
                 topic.count_compacted(done.compacted)
                 if batch.count:
                     topic.store(batch, done.accepted_us)
-        # Storing a batch counts what the topic holds, and what still waits. If the last one was not
-        # stored, it is counted here.
-        if not is_counted:
-            topic.charge()
+        # Storing a batch counts what still waits, too; but the last ones may have stored nothing.
+        topic.charge()
 
     def on_refused(self, refusal: Refused) -> None:
-        """Take back everything that waits, the newest first.
-
-        If the log is damaged, all readers are given a turn: no message will come to wake them.
-        """
+        """Take back everything that waits, the newest first: its windows are closed again."""
         for undone in self.queue.take_back(refusal):
             window = self._topic.window
             if window is not None:
                 window.take_back(undone.opened)
-        if self.log.damage:
-            # Those that have read everything end in it (DUR-7).
-            for reader in list(self._topic.readers):
-                reader.make_ready()
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -344,15 +332,8 @@ class Durable(Ringed):
         self.queue.saver.know(key, name)
 
     def delete(self) -> Pending | None:
-        """See `Retained`. Everything that still waits is refused."""
-        gone = Pending()
-        self.log.delete(partial(self._is_deleted, gone))
-        return gone
-
-    def _is_deleted(self, gone: Pending) -> None:
-        problem = f"topic {self._topic.name!r} was deleted while this waited for the disk"
-        self.on_refused(Refused(ErrorCode.NO_SUCH_TOPIC, problem))
-        gone.settle(True)
+        """See `Retained`."""
+        return self.queue.delete()
 
     # -- what `describe` reports -----------------------------------------------------------------
 

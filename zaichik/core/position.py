@@ -103,14 +103,19 @@ class NamedPositions:
     Args:
         settings: `max_sessions` and `session_ttl` are used.
         memory: the bytes that clients may make the broker hold.
+        suggest: returns which name of a user may be the first to forget, as a sentence after
+            others; "" for none.
 
     Attributes:
         directory: each with its topic, by the name that `describe` gives it while it has no reader.
     """
 
-    def __init__(self, settings: BrokerSettings, memory: Quota) -> None:
+    def __init__(
+        self, settings: BrokerSettings, memory: Quota, suggest: Callable[[str], str]
+    ) -> None:
         self._settings = settings
         self._memory = memory
+        self._suggest = suggest
         self._quota = Quota(settings.max_sessions)
         self.directory: Directory[tuple[TopicController, Position]] = Directory()
 
@@ -126,10 +131,9 @@ class NamedPositions:
         """
         if not self._quota.has_room(position.client):
             problem = (
-                f"the broker has {counted(self._quota.used, 'named subscription')}; "
-                f"its limit (max_sessions) is {self._quota.limit}, "
-                "and no single client may take all that is left. "
-                "Reuse a name, or unsubscribe from one with FORGET."
+                f"the broker has {counted(self._quota.used, 'named subscription')}; its limit "
+                f"(max_sessions) is {self._quota.limit}, and no single client may take all that is "
+                f"left. Reuse a name, or unsubscribe with FORGET.{self._suggest(position.user)}"
             )
             raise Refused(ErrorCode.TOO_MANY_SUBSCRIPTIONS, problem, "name")
         self.keep(topic, position)

@@ -277,9 +277,8 @@ class Producers:
         if not self._quota.has_room(client):
             problem = (
                 f"the broker remembers {counted(len(self._known), 'producer')}; its limit "
-                f"(max_producers) is "
-                f"{self._quota.limit}, and no single client may take all that is left. "
-                "A producer is forgotten when it has been silent for "
+                f"(max_producers) is {self._quota.limit}, and no single client may take all that "
+                "is left. A producer is forgotten when it has been silent for "
                 f"{self._settings.producer_ttl:g} s. Try again later."
             )
             raise Refused(ErrorCode.NO_MEMORY, problem, "producer")

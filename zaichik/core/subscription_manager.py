@@ -446,8 +446,7 @@ class SubscriptionManager:
                 continue
             frame = reader.take(now_us)
             if frame is not None:
-                encoded = encode_pieces(frame)
-                for piece in encoded:
+                for piece in encode_pieces(frame):
                     pieces.append(piece)
                     size += len(piece)
             if reader.is_ready:

@@ -14,6 +14,7 @@ only hands it over.
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zaichik.base.counted import counted
@@ -186,7 +187,8 @@ class WriteQueue:
     def take_back(self, refusal: Refused) -> Iterator[Write]:
         """Take back everything that waits, the newest first, and refuse it.
 
-        Each write is returned before it is refused, so that the topic can undo it.
+        Each write is returned before it is refused, so that the topic can undo it. If the log is
+        damaged, all readers are then given a turn: no message will come to wake them.
         """
         retained = self._retained
         retained.waiting_bytes = 0
@@ -201,3 +203,21 @@ class WriteQueue:
             yield undone
             undone.answer.settle(refusal)
         self._topic.charge()
+        if self._log.damage:
+            # Those that have read everything end in it (DUR-7).
+            for reader in list(self._topic.readers):
+                reader.make_ready()
+
+    def delete(self) -> Pending:
+        """Have the log removed, then refuse everything that still waits.
+
+        Returns what is settled after that.
+        """
+        gone = Pending()
+        self._log.delete(partial(self._refuse_rest, gone))
+        return gone
+
+    def _refuse_rest(self, gone: Pending) -> None:
+        problem = f"topic {self._topic.name!r} was deleted while this waited for the disk"
+        self._log.owner.on_refused(Refused(ErrorCode.NO_SUCH_TOPIC, problem))
+        gone.settle(True)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import anyio
 import pytest
-from brokers import START_US, real_broker, real_client
+from brokers import GUARD, START_US, real_broker, real_client
 from proxy import cutting_proxy
 
 import zaichik
@@ -28,10 +28,24 @@ async def take(messages, count):
     return [(message.topic, message.offset) for message in taken]
 
 
-async def sent(client, topic, count):
-    """Wait until the broker has sent so many messages of a topic; they come before its reply."""
-    while [state["in_flight"] for state in await client.subscriptions(topic)] != [count]:
-        pass
+async def becomes(wanted, ask, *about):
+    """Ask until the answer is the wanted one; if it never is, fail with what it was instead."""
+    found = None
+    with anyio.move_on_after(GUARD / 2):
+        while found != wanted:
+            found = await ask(*about)
+    assert found == wanted
+
+
+async def knows(client, messages, topic):
+    """Whether the reader knows the topic, once it was told of what came before."""
+    await client.ping()
+    return topic in messages.topics
+
+
+async def in_flight(client, topic):
+    """How many messages of a topic each subscription was sent; they come before the reply."""
+    return [state["in_flight"] for state in await client.subscriptions(topic)]
 
 
 # -- which topics, and from where ----------------------------------------------------------------
@@ -127,9 +141,8 @@ async def test_a_busy_topic_delays_others_by_its_share():
         async with client.subscribe_pattern("*", credit=80) as messages:
             assert await take(messages, 1) == [("busy", 0)]
             await make(client, "quiet")
-            while "quiet" not in messages.topics:
-                await client.ping()
-            await sent(client, "quiet", 1)
+            await becomes(True, knows, client, messages, "quiet")
+            await becomes([1], in_flight, client, "quiet")
             taken = await take(messages, 20)
             assert ("quiet", 0) in taken
 
@@ -225,8 +238,7 @@ async def test_regular_commits_follow_a_program_that_is_slow():
         await make(client, "t.1", "t.2", count=3)
         async with client.subscribe_pattern("t.*", credit=1000) as messages:
             await take(messages, 5)
-            while await committed(client) != {"t.1": 3, "t.2": 1}:
-                pass
+            await becomes({"t.1": 3, "t.2": 1}, committed, client)
 
 
 async def committed(client):
@@ -241,8 +253,7 @@ async def test_all_is_settled_when_the_loop_waits_for_more():
             await take(messages, 6)
             with anyio.move_on_after(0):
                 await anext(messages)
-            while await committed(client) != {"t.1": 3, "t.2": 3}:
-                pass
+            await becomes({"t.1": 3, "t.2": 3}, committed, client)
 
 
 # -- what it is told -----------------------------------------------------------------------------
@@ -253,7 +264,7 @@ async def test_what_has_gone_is_told_after_what_came_of_it():
         made = await client.create_topic("t.1", retention_ttl="forever")
         await client.publish("t.1", b"last")
         async with client.subscribe_pattern("t.*", events=True) as messages:
-            await sent(client, "t.1", 1)
+            await becomes([1], in_flight, client, "t.1")
             await client.delete_topic("t.1")
             assert (await anext(messages)).payload == b"last"
             assert await anext(messages) == TopicGone("t.1", made.epoch, 1)
@@ -268,7 +279,7 @@ async def test_lag_names_its_topic_and_is_counted():
         await client.create_topic("t.1", capacity=2, retention_ttl="forever")
         async with client.subscribe_pattern("t.*", credit=8, events=True) as messages:
             await client.publish_batch("t.1", [(None, b"0"), (None, b"1")])
-            await sent(client, "t.1", 1)
+            await becomes([1], in_flight, client, "t.1")
             for number in range(2, 8, 2):
                 await client.publish_batch("t.1", [(None, b"%d" % number)] * 2)
             first = await anext(messages)
@@ -318,7 +329,7 @@ async def test_after_the_block_it_has_ended(is_given_out):
     async with real_client() as client:
         await make(client, "t.1")
         async with client.subscribe_pattern("t.*") as messages:
-            await sent(client, "t.1", 1)
+            await becomes([1], in_flight, client, "t.1")
             if is_given_out:
                 await anext(messages)
         assert messages.topics == ()
@@ -398,8 +409,8 @@ async def test_a_connection_that_is_lost_for_good_ends_it_after_all_that_came():
             zaichik.connect(port=proxy.port, reconnect=0) as client,
             client.subscribe_pattern("t.*") as messages,
         ):
-            await sent(client, "t.1", 2)
-            await sent(client, "t.2", 2)
+            await becomes([2], in_flight, client, "t.1")
+            await becomes([2], in_flight, client, "t.2")
             proxy.cut()
             assert len(await take(messages, 4)) == 4
             with pytest.raises(zaichik.ConnectionLost):

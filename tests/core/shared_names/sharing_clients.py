@@ -1,6 +1,7 @@
 """Clients that share names, without sockets."""
 
 import json
+from types import SimpleNamespace
 
 from conversation import Conversation, batch, broker_with
 
@@ -123,6 +124,17 @@ def offsets(events):
         if isinstance(event, Messages):
             found += [event.base + delta for delta in event.deltas or range(event.batch.count)]
     return found
+
+
+def user_who(name, *allowed):
+    """A user who may do just that."""
+    return SimpleNamespace(
+        name=name,
+        publishable=(),
+        may=lambda action, topic: (action, topic) in allowed,
+        is_ended=lambda _: False,
+        denied=lambda *_: None,
+    )
 
 
 def work(count=0, **limits):

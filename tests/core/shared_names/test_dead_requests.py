@@ -1,23 +1,10 @@
 """What may be asked about the dead, by whom, and how much at once (SHR-11)."""
 
-from types import SimpleNamespace
-
-from sharing_clients import Sharing, offsets, work
+from sharing_clients import Sharing, offsets, user_who, work
 
 from zaichik.core.rights import BROKER
 from zaichik.core.shared_names.dead_requests import MOST_AT_ONCE, MOST_LISTED
 from zaichik_protocol import DeadAction, ErrorCode, Outcome, Unsubscribe
-
-
-def user_who(name, *allowed):
-    """A user who may do just that."""
-    return SimpleNamespace(
-        name=name,
-        publishable=(),
-        may=lambda action, topic: (action, topic) in allowed,
-        is_ended=lambda _: False,
-        denied=lambda *_: None,
-    )
 
 
 def all_dead(client, count, **how):

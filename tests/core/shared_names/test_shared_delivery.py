@@ -17,6 +17,21 @@ def test_a_message_is_with_a_worker_since_a_time():
     assert client.explained(0, f"{client.manager.number}.{subscription}") == found
 
 
+def test_of_a_message_long_with_a_worker_only_a_bound_of_the_time_is_known():
+    """EXP-3: as for a subscription that shares no name."""
+    broker, client = work()
+    client.share(credit=20)
+    times = []
+    for number in range(10):
+        client.publish(b"%d" % number)
+        times.append(broker.clock.now_us())
+        seconds(broker)
+    client.heard()
+    evidence = client.explained(1)["evidence"]
+    assert (evidence.get("sent_us"), evidence["sent_before_us"]) == (None, times[2])
+    assert client.explained(2)["evidence"]["sent_us"] == times[2]
+
+
 def test_a_message_waits_until_a_time():
     broker, client = work(1)
     subscription, _ = client.share()

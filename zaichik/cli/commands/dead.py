@@ -138,8 +138,8 @@ class _Dead:
         self._tell("revived", revived)
         if revived < len(set(offsets)):
             raise Failure(
-                f"{len(set(offsets)) - revived:,} of them were not revived: they are not dead, or "
-                "gone from the topic, or too many messages are open"
+                f"{len(set(offsets)) - revived:,} of them could not be revived: not dead, or gone "
+                "from the topic, or too many messages are open"
             )
 
     async def forget(self, offsets: list[int]) -> None:
@@ -149,7 +149,9 @@ class _Dead:
         )
         self._tell("forgotten", forgotten)
         if forgotten < len(set(offsets)):
-            raise Failure(f"{len(set(offsets)) - forgotten:,} of them are not dead")
+            raise Failure(
+                f"{len(set(offsets)) - forgotten:,} of them could not be forgotten: not dead"
+            )
 
     async def forget_name(self) -> None:
         """Forget the name with everything in it."""

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zaichik.base.counted import counted
 from zaichik.base.escapes import harmless, shown
 from zaichik.cli import interrupts, screen
 from zaichik.cli.arguments import Namespace, argument
@@ -69,10 +70,8 @@ def _explained(arguments: Namespace, console: Console) -> int:
             for field in frame:
                 screen.print_json(_state(field))
             continue
-        title = (
-            f"{frame[0].frame}: {sum(len(field.data) for field in frame)} bytes from "
-            f"{frame[0].offset} on"
-        )
+        size = counted(sum(len(field.data) for field in frame), "byte")
+        title = f"{frame[0].frame}: {size} from {frame[0].offset} on"
         if console.is_terminal:
             screen.say(console, title, "bold")
             console.print(_table(frame, WIDTHS if console.width >= WIDE else (WIDTHS[0], 0, 0, 0)))
@@ -156,7 +155,9 @@ def _cells(field: Field) -> tuple[str, ...]:
 
 def _hidden(field: Field) -> str:
     """Returns how long a secret is, to be shown in place of it; "" if the field may be shown."""
-    return f"‹{field.hidden} bytes›" if field.hidden else ""  # noqa: RUF001 (these are no < and >: it is no value)
+    if not field.hidden:
+        return ""
+    return f"‹{counted(field.hidden, 'byte')}›"  # noqa: RUF001 (these are no < and >: it is no value)
 
 
 def _shown(field: Field) -> bytes:

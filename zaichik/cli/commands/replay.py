@@ -193,7 +193,8 @@ class _Replay:
         if self._recording.problem:
             yield f"the recording is not whole: {self._recording.problem}"
         if self._first is not None:
-            yield f"DIFFERENT in {self._different:,} steps: see zaichik replay without --explain"
+            steps = counted(self._different, "step")
+            yield f"DIFFERENT in {steps}: see zaichik replay without --explain"
 
     @property
     def exit_code(self) -> int:
@@ -230,7 +231,8 @@ class _Replay:
         if self._first is None:
             yield "the same bytes were sent on every connection"
         else:
-            yield f"DIFFERENT in {self._different:,} steps; the first of them:"
+            steps = counted(self._different, "step")
+            yield f"DIFFERENT in {steps}; the first difference:"
             yield from self._first
 
     def _lines(self, step: ReplayStep) -> Iterator[str]:

@@ -141,7 +141,7 @@ async def run(arguments: Namespace, console: Console) -> None:
         except anyio.get_cancelled_exc_class():
             lag = ""
             if subscription.lagged:
-                lag = f", {subscription.lagged:,} were gone"
+                lag = f", {subscription.lagged:,} gone"
             seconds = time.perf_counter() - began
             screen.remark(
                 f"{shown(arguments.topic)}: {counted(seen.count, 'message')}{lag}, {seconds:.3g} s"

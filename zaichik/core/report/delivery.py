@@ -2,6 +2,7 @@
 
 from zaichik.core.exclusive_position import ExclusivePosition
 from zaichik.core.reader import Reader
+from zaichik.core.report.sent import sent_us
 from zaichik.core.report.subscriptions import Live
 from zaichik.core.report.verdict import Evidence, Verdict
 from zaichik.core.report.waiting import waiting
@@ -148,13 +149,9 @@ def _in_flight(reader: Reader, offset: int) -> Verdict:
         "cursor": reader.cursor,
         "in_flight": reader.in_flight,
     }
-    sent_us: int | None = None
-    for first, at_us in reader.sent:
-        # The last batch that begins at the offset or below it is the one that it is in.
-        if first <= offset:
-            sent_us = at_us
-    if sent_us is not None:
-        evidence["sent_us"] = sent_us
+    at_us = sent_us(reader.sent, offset)
+    if at_us is not None:
+        evidence["sent_us"] = at_us
     elif reader.sent:
         _, oldest_us = reader.sent[0]
         evidence["sent_before_us"] = oldest_us

@@ -2,6 +2,7 @@
 
 from itertools import islice
 
+from zaichik.core.report.sent import sent_us
 from zaichik.core.report.subscriptions import Live
 from zaichik.core.report.verdict import Evidence, Verdict
 
@@ -48,10 +49,10 @@ def _credit(live: Live, evidence: Evidence) -> Verdict:
     evidence["credit_bytes"] = reader.credit_bytes
     evidence["in_flight_bytes"] = reader.in_flight_bytes
     evidence["committed"] = reader.committed
-    for first, at_us in reader.sent:
-        # The last batch that begins at the committed offset or below it has waited longest.
-        if first <= reader.committed:
-            evidence["in_flight_since_us"] = at_us
+    # What begins at the committed offset has waited longest.
+    since_us = sent_us(reader.sent, reader.committed)
+    if since_us is not None:
+        evidence["in_flight_since_us"] = since_us
     unit = "bytes"
     if reader.in_flight >= reader.credit:
         unit = "messages"

@@ -1,5 +1,6 @@
 """What became of a message at a shared name: who has it, what it waits for, how it ended (SHR)."""
 
+from zaichik.core.report.sent import sent_us
 from zaichik.core.report.verdict import Evidence, Verdict
 from zaichik.core.shared_names.shared_position import SharedPosition
 from zaichik.core.work_queue.holdup import holdup
@@ -94,13 +95,13 @@ def _held(position: SharedPosition, message: OpenMessage, evidence: Evidence) ->
     text = "a worker has it"
     if worker is not None:
         reader = position.readers[worker]
-        _, _, number = reader.name.rpartition("#")
-        connection, _, subscription = number.partition(".")
-        evidence["subscription"] = f"{int(connection)}.{int(subscription)}"
-        for first, at_us in reader.sent:
-            # The last frame that begins at its ticket or below is the one that it was in.
-            if first <= message.ticket:
-                evidence["sent_us"] = at_us
+        evidence["subscription"] = f"{reader.connection}.{reader.id}"
+        at_us = sent_us(reader.sent, message.ticket)
+        if at_us is not None:
+            evidence["sent_us"] = at_us
+        elif reader.sent:
+            _, oldest_us = reader.sent[0]
+            evidence["sent_before_us"] = oldest_us
     advice = "The program has it, or it is on the way there: look at the worker."
     return Verdict("with_worker", "SHR-2", text, advice, evidence)
 

@@ -7,6 +7,7 @@ there are none, and nobody's time runs out.
 """
 
 from zaichik.base.clock import SECOND_US
+from zaichik.base.relative_time import in_words
 from zaichik.core.settings import BrokerSettings
 from zaichik.core.shared_names.shared_position import SharedPosition
 from zaichik.core.sharing.quota import Quota
@@ -87,6 +88,29 @@ class SharedNames:
             tickets = UnsavedTickets(tickets)
         queue = WorkQueue(start, agreed, tickets, self.patience)
         return SharedPosition(self, topic, queue, key, client)
+
+    def longest_unread(self, user: str) -> str:
+        """Returns which of the user's names has been without workers for longest.
+
+        It is a sentence after others; "" if there is none, or a sweep has yet to find it. Names are
+        not forgotten by time (SHR-9), so one that nobody needs any more may be among them.
+        """
+        longest: SharedPosition | None = None
+        longest_us = -1
+        for position in self.positions:
+            left_us = position.left_us
+            if left_us is None or position.user != user:
+                continue
+            away_us = self.now_us - left_us
+            if away_us > longest_us:
+                longest = position
+                longest_us = away_us
+        if longest is None:
+            return ""
+        return (
+            f" Shared names stay until they are forgotten; {longest.name!r} of topic "
+            f"{longest.topic.name!r} has been without workers for longest, {in_words(longest_us)}."
+        )
 
     def know_ticket(self, saved: int) -> None:
         """Note a ticket that a log has saved."""

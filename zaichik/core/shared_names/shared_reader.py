@@ -50,7 +50,7 @@ class SharedReader(Subscriber):
         hand: that of its connection.
 
     Attributes:
-        position: see above.
+        position, connection: see above.
         worker: how the name's queue knows it.
         delivered: messages handed out to it.
         skipped: offsets told to it as lag.
@@ -69,6 +69,7 @@ class SharedReader(Subscriber):
     ) -> None:
         super().__init__(request, position.topic, on_ready, description, connection)
         self.position = position
+        self.connection = connection
         self.worker = Worker(
             position.queue,
             hand,

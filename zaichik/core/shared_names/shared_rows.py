@@ -2,6 +2,7 @@
 
 from zaichik.core.position import directory_name
 from zaichik.core.report.rows import JSON
+from zaichik.core.report.sent import sent_us
 from zaichik.core.shared_names.shared_position import SharedPosition
 from zaichik.core.shared_names.shared_reader import SharedReader
 from zaichik.core.subscription_manager import SubscriptionManager
@@ -142,12 +143,10 @@ def since_us(reader: SharedReader) -> int | None:
     tickets = [*worker.held, *worker.overdue]
     if not tickets:
         return None
-    oldest = min(tickets)
-    found: int | None = None
-    for first, at_us in reader.sent:
-        if found is None or first <= oldest:
-            found = at_us
-    return found
+    since = sent_us(reader.sent, min(tickets))
+    if since is None and reader.sent:
+        _, since = reader.sent[0]
+    return since
 
 
 def _waiting_for(reader: SharedReader) -> tuple[str, str]:

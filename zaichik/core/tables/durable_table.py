@@ -183,17 +183,10 @@ class DurableTable(Table):
         topic.charge()
 
     def on_refused(self, refusal: Refused) -> None:
-        """Take back everything that waits, the newest first.
-
-        If the log is damaged, all readers are given a turn: no message will come to wake them.
-        """
+        """Take back everything that waits, the newest first."""
         self._ahead.take_all_back()
         for _ in self.queue.take_back(refusal):
             pass
-        if self.log.damage:
-            # Those that have read everything end in it (DUR-7).
-            for reader in list(self._topic.readers):
-                reader.make_ready()
 
     def on_head_moved(self, head: int, own: int) -> None:
         """See `LogOwner`: only files go of which everything has expired."""
@@ -263,15 +256,8 @@ class DurableTable(Table):
             log.save()
 
     def delete(self) -> Pending | None:
-        """See `Retained`. Everything that still waits is refused."""
-        gone = Pending()
-        self.log.delete(partial(self._is_deleted, gone))
-        return gone
-
-    def _is_deleted(self, gone: Pending) -> None:
-        problem = f"topic {self._topic.name!r} was deleted while this waited for the disk"
-        self.on_refused(Refused(ErrorCode.NO_SUCH_TOPIC, problem))
-        gone.settle(True)
+        """See `Retained`."""
+        return self.queue.delete()
 
     # -- what it takes ---------------------------------------------------------------------------
 

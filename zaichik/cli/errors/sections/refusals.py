@@ -95,14 +95,17 @@ REFUSALS = (
         "named positions (10,000), or you have your share of them.",
         why="Each subscription and each remembered position is memory of the broker. A name counts "
         "also while its "
-        "reader is away: in memory for a minute, in a durable topic for a week.",
-        rules="CMT-3 TOP-8 DUR-5",
+        "reader is away: in memory for a minute, in a durable topic for a week. A shared name "
+        "counts until it is forgotten.",
+        rules="CMT-3 TOP-8 DUR-5 SHR-9",
         then="End subscriptions that you no longer read, by leaving their `async with` block. "
         "Don't make a new name "
         "for each run; drop those that won't return: `zaichik subscribe TOPIC --name NAME "
         "--forget`, or `await "
-        "subscription.forget()`. Or raise the limit: `zaichik serve --limit "
-        "max_subscriptions=5000`.",
+        "subscription.forget()`. Of your shared names, the message says which has been without "
+        "workers for longest: "
+        "if nobody will come for its jobs, `zaichik dead TOPIC --name NAME --forget-name` drops it "
+        "with them. Or raise the limit: `zaichik serve --limit max_subscriptions=5000`.",
         chapter_number=8,
         page="run/reliability.md#named-subscriptions",
     ),
