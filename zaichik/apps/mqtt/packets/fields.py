@@ -1,0 +1,312 @@
+"""Fields that only one or two packets have: CONNECT's, lists of filters, and reason codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from zaichik.apps.mqtt.packets.codes import (
+    ALLOWED,
+    RETURN_CODES,
+    PacketType,
+    ReasonCode,
+    Version,
+)
+from zaichik.apps.mqtt.packets.errors import Malformed, Unencodable, UnsupportedVersion
+from zaichik.apps.mqtt.packets.properties import NO_PROPERTIES, WILL, Properties, PropertiesOf
+from zaichik.apps.mqtt.packets.wire import BINARY, TEXT, U8, Body, WireType
+
+QOS_3 = 3  # the two bits have a fourth value, which means nothing
+
+# -- CONNECT ---------------------------------------------------------------------------------------
+
+# By its first field a server knows a client of MQTT, and by the second the version. MQTT 3.1, which
+# came before the standard, had another name.
+NAME = "MQTT"
+OLD_NAME = "MQIsdp"
+
+
+class Protocol(WireType):
+    """A text that is always "MQTT", and the protocol level in a byte."""
+
+    def read(self, body: Body) -> Version:
+        """From here on the rest of the body is of that version."""
+        name = TEXT.read(body)
+        level = U8.read(body)
+        if name == OLD_NAME:
+            raise UnsupportedVersion(level)
+        if name != NAME:
+            text = "a client of another protocol"
+            raise Malformed(ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, text)
+        try:
+            body.version = Version(level)
+        except ValueError:
+            raise UnsupportedVersion(level) from None
+        return body.version
+
+    def write(self, value: Version, version: Version) -> bytes:
+        """The version of the packet is the one that it asks for."""
+        if value is not version:
+            raise Unencodable(f"a CONNECT for version {value} in version {version}")
+        return TEXT.write(NAME, version) + U8.write(value, version)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectFlags:
+    """A byte of CONNECT."""
+
+    clean_start: bool
+    has_will: bool
+    will_qos: int
+    will_retain: bool
+    has_password: bool
+    has_username: bool
+
+
+class ConnectFlagsByte(WireType):
+    """From the top: user name, password, will retain, will QoS (two bits), will, clean, 0."""
+
+    def read(self, body: Body) -> ConnectFlags:
+        """The lowest bit must not be set; those of a will, only if there is one."""
+        byte = U8.read(body)
+        flags = ConnectFlags(
+            clean_start=bool(byte & 0x02),
+            has_will=bool(byte & 0x04),
+            will_qos=byte >> 3 & 3,
+            will_retain=bool(byte & 0x20),
+            has_password=bool(byte & 0x40),
+            has_username=bool(byte & 0x80),
+        )
+        if byte & 0x01:  # MQTT-3.1.2-3
+            raise Malformed(ReasonCode.MALFORMED_PACKET, "a reserved flag")
+        if flags.will_qos == QOS_3:  # MQTT-3.1.2-12
+            raise Malformed(ReasonCode.MALFORMED_PACKET, "a will with QoS 3")
+        if not flags.has_will and (flags.will_qos or flags.will_retain):  # MQTT-3.1.2-11, -13
+            raise Malformed(ReasonCode.MALFORMED_PACKET, "flags of a will that is not there")
+        return flags
+
+    def write(self, value: ConnectFlags, version: Version) -> bytes:
+        """One byte."""
+        if not 0 <= value.will_qos < QOS_3:
+            raise Unencodable(f"a will with QoS {value.will_qos}")
+        byte = value.clean_start << 1
+        byte |= value.has_will << 2
+        byte |= value.will_qos << 3
+        byte |= value.will_retain << 5
+        byte |= value.has_password << 6
+        byte |= value.has_username << 7
+        return bytes([byte])
+
+
+@dataclass(frozen=True, slots=True)
+class Will:
+    """What is published if a connection ends otherwise than it should.
+
+    Attributes:
+        topic, payload, qos, retain: as in PUBLISH.
+        properties: of version 5, with the delay.
+    """
+
+    topic: str
+    payload: bytes
+    qos: int = 0
+    retain: bool = False
+    properties: Properties = NO_PROPERTIES
+
+
+class WillMessage(WireType):
+    """A will but for its flags."""
+
+    def read(self, body: Body) -> Will:
+        """Properties, topic, payload."""
+        properties = NO_PROPERTIES
+        if body.version is Version.MQTT_5:
+            properties = WILL_PROPERTIES.read(body)
+        topic = TEXT.read(body)
+        payload = BINARY.read(body)
+        return Will(topic, payload, properties=properties)
+
+    def write(self, value: Will, version: Version) -> bytes:
+        """Properties, topic, payload."""
+        data = bytearray()
+        if version is Version.MQTT_5:
+            data += WILL_PROPERTIES.write(value.properties, version)
+        data += TEXT.write(value.topic, version)
+        data += BINARY.write(value.payload, version)
+        return bytes(data)
+
+
+# -- SUBSCRIBE and UNSUBSCRIBE ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A filter, and what is wanted of the messages that match it.
+
+    Attributes:
+        filter: whose topics are wanted; whether it is valid is not judged here.
+        qos: with which they are sent at most.
+        no_local: whether the client's own messages are left out.
+        retain_as_published: whether messages keep their retain flag.
+        retain_handling: when kept messages are sent: 0, always; 1, if the subscription is new; 2,
+            never.
+    """
+
+    filter: str
+    qos: int = 0
+    no_local: bool = False
+    retain_as_published: bool = False
+    retain_handling: int = 0
+
+
+class Subscriptions(WireType):
+    """Up to the end of the packet: a filter, and a byte of options."""
+
+    def read(self, body: Body) -> tuple[Subscription, ...]:
+        """At least one (MQTT-3.8.3-2)."""
+        found = []
+        while not body.is_read:
+            name = TEXT.read(body)
+            options = U8.read(body)
+            found.append(self._subscription(body.version, name, options))
+        if not found:
+            raise Malformed(ReasonCode.PROTOCOL_ERROR, "a SUBSCRIBE without filters")
+        return tuple(found)
+
+    def _subscription(self, version: Version, name: str, options: int) -> Subscription:
+        known = 0b0011_1111
+        if version is Version.MQTT_3_1_1:
+            known = 0b0000_0011
+        if options & ~known:  # MQTT-3.8.3-5; MQTT-3-8.3-4 in 3.1.1
+            raise Malformed(ReasonCode.MALFORMED_PACKET, "a reserved bit of a subscription")
+        subscription = Subscription(
+            name,
+            qos=options & 3,
+            no_local=bool(options & 0x04),
+            retain_as_published=bool(options & 0x08),
+            retain_handling=options >> 4,
+        )
+        if subscription.qos == QOS_3:
+            raise Malformed(ReasonCode.PROTOCOL_ERROR, "a subscription with QoS 3")
+        if subscription.retain_handling == 3:
+            raise Malformed(ReasonCode.PROTOCOL_ERROR, "retain handling 3")
+        if subscription.no_local and name.startswith("$share/"):  # MQTT-3.8.3-4
+            raise Malformed(ReasonCode.PROTOCOL_ERROR, "no local with a shared subscription")
+        return subscription
+
+    def write(self, value: Iterable[Subscription], version: Version) -> bytes:
+        """3.1.1 has nothing but the QoS."""
+        data = bytearray()
+        for each in value:
+            options = each.qos
+            if version is Version.MQTT_5:
+                options |= each.no_local << 2
+                options |= each.retain_as_published << 3
+                options |= each.retain_handling << 4
+            data += TEXT.write(each.filter, version) + U8.write(options, version)
+        return bytes(data)
+
+
+class Filters(WireType):
+    """Up to the end of the packet: filters."""
+
+    def read(self, body: Body) -> tuple[str, ...]:
+        """At least one (MQTT-3.10.3-2)."""
+        found = []
+        while not body.is_read:
+            found.append(TEXT.read(body))
+        if not found:
+            raise Malformed(ReasonCode.PROTOCOL_ERROR, "an UNSUBSCRIBE without filters")
+        return tuple(found)
+
+    def write(self, value: Iterable[str], version: Version) -> bytes:
+        """One after the other."""
+        data = bytearray()
+        for each in value:
+            data += TEXT.write(each, version)
+        return bytes(data)
+
+
+# -- reason codes ----------------------------------------------------------------------------------
+
+
+class ReasonCodeOf(WireType):
+    """A byte that is one of a packet's reason codes.
+
+    Args:
+        kind: the type of packet.
+    """
+
+    def __init__(self, kind: PacketType) -> None:
+        super().__init__("reason code")
+        self._kind = kind
+        self._codes = {int(code): code for code in ALLOWED[kind]}
+        self._codes_3_1_1 = self._codes
+        self._bytes_3_1_1 = {code: code.to_bytes() for code in ALLOWED[kind]}
+        if kind is PacketType.CONNACK:
+            self._codes_3_1_1 = dict(RETURN_CODES)
+            self._bytes_3_1_1 = {code: bytes([byte]) for byte, code in RETURN_CODES.items()}
+            self._other_refusal = ReasonCode.SERVER_UNAVAILABLE
+        else:
+            self._codes_3_1_1 = {
+                byte: code for byte, code in self._codes.items() if byte <= UNSPECIFIED
+            }
+            self._bytes_3_1_1 = {code: bytes([byte]) for byte, code in self._codes_3_1_1.items()}
+            self._other_refusal = ReasonCode.UNSPECIFIED_ERROR
+
+    def read(self, body: Body) -> ReasonCode:
+        """No other packet's."""
+        byte = U8.read(body)
+        codes = self._codes
+        if body.version is Version.MQTT_3_1_1:
+            codes = self._codes_3_1_1
+        code = codes.get(byte)
+        if code is None:
+            text = f"0x{byte:02x}, which is no reason code of {self._kind.name}"
+            raise Malformed(ReasonCode.PROTOCOL_ERROR, text)
+        return code
+
+    def write(self, value: ReasonCode, version: Version) -> bytes:
+        """3.1.1 has few refusals; any other is told as its most general one."""
+        if value not in self._codes:
+            raise Unencodable(f"{value!r} is no reason code of {self._kind.name}")
+        if version is Version.MQTT_5:
+            return bytes([value])
+        return self._bytes_3_1_1.get(value) or self._bytes_3_1_1[self._other_refusal]
+
+
+UNSPECIFIED = ReasonCode.UNSPECIFIED_ERROR
+
+
+class ReasonCodesOf(WireType):
+    """Up to the end of the packet: reason codes.
+
+    Args:
+        kind: the type of packet.
+    """
+
+    def __init__(self, kind: PacketType) -> None:
+        super().__init__("reason codes")
+        self._one = ReasonCodeOf(kind)
+
+    def read(self, body: Body) -> tuple[ReasonCode, ...]:
+        """As many as there are filters, which is not known here."""
+        found = []
+        while not body.is_read:
+            found.append(self._one.read(body))
+        return tuple(found)
+
+    def write(self, value: Iterable[ReasonCode], version: Version) -> bytes:
+        """One after the other."""
+        data = bytearray()
+        for each in value:
+            data += self._one.write(each, version)
+        return bytes(data)
+
+
+PROTOCOL = Protocol("protocol name and level")
+CONNECT_FLAGS = ConnectFlagsByte("connect flags")
+WILL_PROPERTIES = PropertiesOf(WILL)
+WILL_MESSAGE = WillMessage("will")
+SUBSCRIPTIONS = Subscriptions("subscriptions")
+FILTERS = Filters("filters")

@@ -1,0 +1,266 @@
+"""The properties of version 5: each with its number, its type, and the packets that may have it.
+
+Nearly every packet of version 5 has properties: their length, then for each its number and its
+value. None is there twice, but for two (table 2-4 of the standard). A packet's properties are one
+object, with an attribute for each; what is None is not there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+from zaichik.apps.mqtt.packets.codes import PacketType, ReasonCode, Version
+from zaichik.apps.mqtt.packets.errors import Malformed, Unencodable
+from zaichik.apps.mqtt.packets.wire import (
+    BINARY,
+    BOOLEAN,
+    POSITIVE_U16,
+    POSITIVE_U32,
+    POSITIVE_VARINT,
+    TEXT,
+    TEXT_PAIR,
+    TOPIC_ALIAS,
+    U16,
+    U32,
+    VARINT,
+    ZERO_OR_ONE,
+    Body,
+    WireType,
+)
+
+
+class WillOwner(IntEnum):
+    """A will has properties of its own, within CONNECT."""
+
+    WILL = 0
+
+
+WILL: Final = WillOwner.WILL
+Owner = PacketType | WillOwner
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """The properties of a packet, or of a will. Durations are seconds, sizes bytes."""
+
+    payload_format_indicator: int | None = None
+    message_expiry_interval: int | None = None
+    content_type: str | None = None
+    response_topic: str | None = None
+    correlation_data: bytes | None = None
+    subscription_identifiers: tuple[int, ...] = ()
+    session_expiry_interval: int | None = None
+    assigned_client_identifier: str | None = None
+    server_keep_alive: int | None = None
+    authentication_method: str | None = None
+    authentication_data: bytes | None = None
+    request_problem_information: bool | None = None
+    will_delay_interval: int | None = None
+    request_response_information: bool | None = None
+    response_information: str | None = None
+    server_reference: str | None = None
+    reason_string: str | None = None
+    receive_maximum: int | None = None
+    topic_alias_maximum: int | None = None
+    topic_alias: int | None = None
+    maximum_qos: int | None = None
+    retain_available: bool | None = None
+    user_properties: tuple[tuple[str, str], ...] = ()
+    maximum_packet_size: int | None = None
+    wildcard_subscription_available: bool | None = None
+    subscription_identifier_available: bool | None = None
+    shared_subscription_available: bool | None = None
+
+
+NO_PROPERTIES: Final = Properties()
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One row of the table.
+
+    Attributes:
+        number: on the wire.
+        name: the attribute that has its value, or its values.
+        kind: how one value is written.
+        owners: the packets that may have it; WILL: the will of a CONNECT.
+        repeats: the packets that may have it more than once.
+    """
+
+    number: int
+    name: str
+    kind: WireType
+    owners: frozenset[Owner]
+    repeats: frozenset[Owner] = frozenset()
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the attribute is a tuple of values."""
+        return bool(self.repeats)
+
+
+_CONNECT = PacketType.CONNECT
+_CONNACK = PacketType.CONNACK
+_PUBLISH = PacketType.PUBLISH
+_SUBSCRIBE = PacketType.SUBSCRIBE
+_DISCONNECT = PacketType.DISCONNECT
+_AUTH = PacketType.AUTH
+
+_OF_MESSAGES: frozenset[Owner] = frozenset({_PUBLISH, WILL})
+_OF_ANSWERS: frozenset[Owner] = frozenset(
+    {
+        _CONNACK,
+        PacketType.PUBACK,
+        PacketType.PUBREC,
+        PacketType.PUBREL,
+        PacketType.PUBCOMP,
+        PacketType.SUBACK,
+        PacketType.UNSUBACK,
+        _DISCONNECT,
+        _AUTH,
+    }
+)
+_OF_ALL: frozenset[Owner] = (
+    _OF_ANSWERS | _OF_MESSAGES | {_CONNECT, _SUBSCRIBE, PacketType.UNSUBSCRIBE}
+)
+
+
+def _of(*owners: Owner) -> frozenset[Owner]:
+    return frozenset(owners)
+
+
+TABLE: Final = (
+    Property(0x01, "payload_format_indicator", ZERO_OR_ONE, _OF_MESSAGES),
+    Property(0x02, "message_expiry_interval", U32, _OF_MESSAGES),
+    Property(0x03, "content_type", TEXT, _OF_MESSAGES),
+    Property(0x08, "response_topic", TEXT, _OF_MESSAGES),
+    Property(0x09, "correlation_data", BINARY, _OF_MESSAGES),
+    Property(
+        0x0B,
+        "subscription_identifiers",
+        POSITIVE_VARINT,
+        _of(_PUBLISH, _SUBSCRIBE),
+        repeats=_of(_PUBLISH),
+    ),
+    Property(0x11, "session_expiry_interval", U32, _of(_CONNECT, _CONNACK, _DISCONNECT)),
+    Property(0x12, "assigned_client_identifier", TEXT, _of(_CONNACK)),
+    Property(0x13, "server_keep_alive", U16, _of(_CONNACK)),
+    Property(0x15, "authentication_method", TEXT, _of(_CONNECT, _CONNACK, _AUTH)),
+    Property(0x16, "authentication_data", BINARY, _of(_CONNECT, _CONNACK, _AUTH)),
+    Property(0x17, "request_problem_information", BOOLEAN, _of(_CONNECT)),
+    Property(0x18, "will_delay_interval", U32, _of(WILL)),
+    Property(0x19, "request_response_information", BOOLEAN, _of(_CONNECT)),
+    Property(0x1A, "response_information", TEXT, _of(_CONNACK)),
+    Property(0x1C, "server_reference", TEXT, _of(_CONNACK, _DISCONNECT)),
+    Property(0x1F, "reason_string", TEXT, _OF_ANSWERS),
+    Property(0x21, "receive_maximum", POSITIVE_U16, _of(_CONNECT, _CONNACK)),
+    Property(0x22, "topic_alias_maximum", U16, _of(_CONNECT, _CONNACK)),
+    Property(0x23, "topic_alias", TOPIC_ALIAS, _of(_PUBLISH)),
+    Property(0x24, "maximum_qos", ZERO_OR_ONE, _of(_CONNACK)),
+    Property(0x25, "retain_available", BOOLEAN, _of(_CONNACK)),
+    Property(0x26, "user_properties", TEXT_PAIR, _OF_ALL, repeats=_OF_ALL),
+    Property(0x27, "maximum_packet_size", POSITIVE_U32, _of(_CONNECT, _CONNACK)),
+    Property(0x28, "wildcard_subscription_available", BOOLEAN, _of(_CONNACK)),
+    Property(0x29, "subscription_identifier_available", BOOLEAN, _of(_CONNACK)),
+    Property(0x2A, "shared_subscription_available", BOOLEAN, _of(_CONNACK)),
+)
+BY_NUMBER: Final = {row.number: row for row in TABLE}
+
+
+class PropertiesOf(WireType):
+    """The properties of one type of packet, after their length in bytes.
+
+    Args:
+        owner: the type of packet; WILL: a will's.
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        super().__init__("properties")
+        self._owner = owner
+
+    def read(self, body: Body) -> Properties:
+        """Each at most once, but for those that may repeat."""
+        size = VARINT.read(body)
+        if size == 0:
+            return NO_PROPERTIES
+        end = body.at + size
+        if end > body.end:
+            raise Malformed(ReasonCode.MALFORMED_PACKET, "properties that end after the packet")
+        inner = Body(body.version, body.data, body.at, end)
+        found: dict[str, list[Any]] = {}
+        while not inner.is_read:
+            self._read_one(inner, found)
+        body.at = end
+
+        values: dict[str, Any] = {}
+        for row in TABLE:
+            if row.name not in found:
+                continue
+            if row.is_list:
+                values[row.name] = tuple(found[row.name])
+            else:
+                (values[row.name],) = found[row.name]
+        return Properties(**values)
+
+    def _read_one(self, body: Body, found: dict[str, list[Any]]) -> None:
+        number = VARINT.read(body)
+        row = BY_NUMBER.get(number)
+        if row is None:
+            raise Malformed(ReasonCode.MALFORMED_PACKET, f"property 0x{number:02x}: no such one")
+        if self._owner not in row.owners:
+            where = self._owner.name
+            text = f"the property {row.name}, which {where} may not have"
+            raise Malformed(ReasonCode.PROTOCOL_ERROR, text)
+        if row.name in found and self._owner not in row.repeats:
+            raise Malformed(ReasonCode.PROTOCOL_ERROR, f"the property {row.name} twice")
+        found.setdefault(row.name, []).append(row.kind.read(body))
+
+    def write(self, value: Properties, version: Version) -> bytes:
+        """In the order of their numbers."""
+        if value is NO_PROPERTIES:
+            return b"\0"
+        data = bytearray()
+        for row in TABLE:
+            found = getattr(value, row.name)
+            if found is None or found == ():
+                continue
+            data += self._written(row, found, version)
+        return VARINT.write(len(data), version) + bytes(data)
+
+    def _written(self, row: Property, found: Any, version: Version) -> bytes:
+        if self._owner not in row.owners:
+            raise Unencodable(f"{self._owner.name} may not have the property {row.name}")
+        values: tuple[Any, ...] = (found,)
+        if row.is_list:
+            values = found
+        if len(values) > 1 and self._owner not in row.repeats:
+            raise Unencodable(f"{self._owner.name} may have the property {row.name} only once")
+
+        data = bytearray()
+        for value in values:
+            data += bytes([row.number]) + row.kind.write(value, version)
+        return bytes(data)
+
+
+def encode_properties(properties: Properties, owner: Owner = PacketType.PUBLISH) -> bytes:
+    """Returns the bytes of properties, with their length, as the packet would have them.
+
+    Raises:
+        Unencodable: that packet may not have one of them, or a value does not fit.
+    """
+    return PropertiesOf(owner).write(properties, Version.MQTT_5)
+
+
+def decode_properties(data: bytes, owner: Owner = PacketType.PUBLISH) -> Properties:
+    """Returns the properties that exactly these bytes are.
+
+    Raises:
+        Malformed: they are none.
+    """
+    body = Body(Version.MQTT_5, data, 0, len(data))
+    properties = PropertiesOf(owner).read(body)
+    if not body.is_read:
+        raise Malformed(ReasonCode.MALFORMED_PACKET, "bytes after the properties")
+    return properties
