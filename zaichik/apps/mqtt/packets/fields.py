@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from zaichik.apps.mqtt.packets.codes import (
     ALLOWED,
@@ -14,6 +13,7 @@ from zaichik.apps.mqtt.packets.codes import (
 )
 from zaichik.apps.mqtt.packets.errors import Malformed, Unencodable, UnsupportedVersion
 from zaichik.apps.mqtt.packets.properties import NO_PROPERTIES, WILL, Properties, PropertiesOf
+from zaichik.apps.mqtt.packets.values import immutable
 from zaichik.apps.mqtt.packets.wire import BINARY, TEXT, U8, Body, WireType
 
 QOS_3 = 3  # the two bits have a fourth value, which means nothing
@@ -51,7 +51,7 @@ class Protocol(WireType):
         return TEXT.write(NAME, version) + U8.write(value, version)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ConnectFlags:
     """A byte of CONNECT."""
 
@@ -98,7 +98,7 @@ class ConnectFlagsByte(WireType):
         return bytes([byte])
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Will:
     """What is published if a connection ends otherwise than it should.
 
@@ -139,7 +139,7 @@ class WillMessage(WireType):
 # -- SUBSCRIBE and UNSUBSCRIBE ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Subscription:
     """A filter, and what is wanted of the messages that match it.
 

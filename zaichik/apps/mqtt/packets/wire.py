@@ -178,6 +178,10 @@ class VariableInteger(WireType):
 
 def varint(value: int) -> bytes:
     """Returns a number, which must not be too large, as a variable byte integer."""
+    if value <= 0x7F:
+        return bytes((value,))
+    if value <= 0x3FFF:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     data = bytearray()
     while value > 0x7F:
         data.append(value & 0x7F | 0x80)
