@@ -7,7 +7,7 @@ from typing import Final
 from zaichik.apps.mqtt.packets.codes import PacketType, ReasonCode, Version
 from zaichik.apps.mqtt.packets.declared import Connect, Packet
 from zaichik.apps.mqtt.packets.errors import Malformed, PacketTooLarge
-from zaichik.apps.mqtt.packets.roles import FIRST_OF_CLIENT, FROM_CLIENT, FROM_SERVER, refusal
+from zaichik.apps.mqtt.packets.roles import CLIENT, NEW_CLIENT, SERVER
 
 # A fixed header is the first byte, then a length of one to four bytes.
 _SMALLEST: Final = 2
@@ -32,9 +32,9 @@ class PacketDecoder:
     def __init__(self, max_packet: int, version: Version | None = None) -> None:
         self.version = version
         self._max_packet = max_packet
-        self._readers = FROM_SERVER
+        self._sender = SERVER
         if version is None:
-            self._readers = FIRST_OF_CLIENT
+            self._sender = NEW_CLIENT
         self._kept = bytearray()  # the beginning of a packet
         self._needed = _SMALLEST  # bytes that must be there before it makes sense to look again
         self._error: Malformed | None = None
@@ -77,13 +77,14 @@ class PacketDecoder:
     def _read(self, data: bytes, packets: list[Packet]) -> int:
         """Append all packets that are complete, and return where the next one begins."""
         size = len(data)
-        version = self.version or Version.MQTT_5
+        sender = self._sender
+        version = self.version or Version.MQTT_5  # a CONNECT says itself which it is
         at = 0
         while at < size:
             first = data[at]
-            reader = self._readers[first]
+            reader = sender.readers[first]
             if reader is None:
-                raise refusal(first, self._readers)
+                raise sender.refusal(first)
 
             # Most packets have a length of one byte, or of two.
             begin = at + 2
@@ -98,9 +99,12 @@ class PacketDecoder:
                 break
 
             packet = reader(version, first, data, begin, end)
+            if packet is None:
+                packet = sender.decode(version, first, data, begin, end)
             packets.append(packet)
             if isinstance(packet, Connect):
-                version = self._begin(packet)
+                self.version = version = packet.version
+                self._sender = sender = CLIENT
             at = end
         return at
 
@@ -130,11 +134,6 @@ class PacketDecoder:
         if end - at > self._max_packet:
             raise PacketTooLarge(end - at, self._max_packet)
         return begin, end
-
-    def _begin(self, packet: Connect) -> Version:
-        self.version = packet.version
-        self._readers = FROM_CLIENT
-        return packet.version
 
     def _fail(self, error: Malformed) -> None:
         self._error = error

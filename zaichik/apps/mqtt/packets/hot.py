@@ -1,9 +1,9 @@
 """The five packets that come by the thousand, by hand: PUBLISH and what acknowledges it.
 
-They are read and written here as one would with `struct` and nothing else, several times as fast as
-from their declaration. Here is only what is usual. Whatever is not, be it wrong, rare or long, is
-left to the table, which finds out what it is and says so; so no error has its text twice, and tests
-can hold the two equal for any bytes.
+They are read and written here as if nothing had been declared, several times as fast as from their
+declaration. Here is only what is usual. Whatever is not, be it wrong, rare or too long, is left to
+the table, which finds out what it is and says so. So no error has its text twice, and tests can
+hold the two equal for any bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Final
 
 from zaichik.apps.mqtt.packets.codes import PacketType, Version
 from zaichik.apps.mqtt.packets.declared import (
-    Packet,
     PubAck,
     PubComp,
     Publish,
@@ -21,7 +20,7 @@ from zaichik.apps.mqtt.packets.declared import (
 )
 from zaichik.apps.mqtt.packets.errors import Malformed, Unencodable
 from zaichik.apps.mqtt.packets.properties import NO_PROPERTIES, PropertiesOf
-from zaichik.apps.mqtt.packets.table import Reader, encode_by_table
+from zaichik.apps.mqtt.packets.table import encode_by_table
 from zaichik.apps.mqtt.packets.wire import LARGEST_VARINT, Body, varint
 
 # The first bytes of a PUBLISH that make sense, with its QoS, retain and DUP. With QoS 3, or DUP and
@@ -39,83 +38,63 @@ FLAGS: Final = {
     0x3D: (2, True, True),
 }
 FIRST_BYTES: Final = {flags: bytes([first]) for first, flags in FLAGS.items()}
-_ACKNOWLEDGEMENTS: Final[dict[int, type[PubAck | PubRec | PubRel | PubComp]]] = {
+ACKNOWLEDGEMENTS: Final[dict[int, type[PubAck | PubRec | PubRel | PubComp]]] = {
     0x40: PubAck,
     0x50: PubRec,
     0x62: PubRel,
     0x70: PubComp,
 }
 # First byte and length, without a reason code.
-_ACKNOWLEDGED_BY: Final = {kind: bytes([first, 2]) for first, kind in _ACKNOWLEDGEMENTS.items()}
+_ACKNOWLEDGED_BY: Final = {kind: bytes([first, 2]) for first, kind in ACKNOWLEDGEMENTS.items()}
 
 _PUBLISH_PROPERTIES = PropertiesOf(PacketType.PUBLISH)
 MOST_PACKET_ID: Final = 0xFFFF
 
 
-def readers(otherwise: Reader) -> dict[int, Reader]:
-    """Returns what reads these packets, by their first byte.
+def read_publish(version: Version, first: int, data: bytes, begin: int, end: int) -> Publish | None:
+    """Returns a PUBLISH, as `decode_body` does; None if it is unusual."""
+    qos, retain, dup = FLAGS[first]
+    packet_id = 0
+    properties = NO_PROPERTIES
+    try:
+        # A field that is cut off is read from what follows the packet. That is found out at the
+        # end, once for all fields.
+        topic_at = begin + 2
+        at = topic_at + (data[begin] << 8 | data[begin + 1])
+        topic = data[topic_at:at].decode()
+        if qos:
+            packet_id = data[at] << 8 | data[at + 1]
+            at += 2
+        if version is Version.MQTT_5:
+            if data[at] == 0:
+                at += 1
+            else:
+                body = Body(version, data, at, end)
+                properties = _PUBLISH_PROPERTIES.read(body)
+                at = body.at
+    except (IndexError, UnicodeDecodeError, Malformed):
+        return None
 
-    Args:
-        otherwise: what reads a packet that is unusual.
+    if at > end or not topic or "\0" in topic or (qos and not packet_id):
+        return None
+    if properties.subscription_identifiers:  # which only a server may send
+        return None
+    return Publish(topic, data[at:end], qos, retain, dup, packet_id, properties)
+
+
+def read_acknowledgement(
+    version: Version, first: int, data: bytes, begin: int, end: int
+) -> PubAck | PubRec | PubRel | PubComp | None:
+    """Returns an acknowledgement, as `decode_body` does; None if it is unusual.
+
+    Success has nothing but the packet identifier, in both versions.
     """
-    found: dict[int, Reader] = {}
-    for first in FLAGS:
-        found[first] = _publish_reader(otherwise)
-    for first, packet_class in _ACKNOWLEDGEMENTS.items():
-        found[first] = _acknowledgement_reader(packet_class, otherwise)
-    return found
-
-
-def _publish_reader(otherwise: Reader) -> Reader:
-    def read(version: Version, first: int, data: bytes, begin: int, end: int) -> Packet:
-        qos, retain, dup = FLAGS[first]
-        packet_id = 0
-        properties = NO_PROPERTIES
-        try:
-            # A field that is cut off is read from what follows the packet. That is found out at
-            # the end, once for all fields.
-            topic_at = begin + 2
-            at = topic_at + (data[begin] << 8 | data[begin + 1])
-            topic = data[topic_at:at].decode()
-            if qos:
-                packet_id = data[at] << 8 | data[at + 1]
-                at += 2
-            if version is Version.MQTT_5:
-                if data[at] == 0:
-                    at += 1
-                else:
-                    body = Body(version, data, at, end)
-                    properties = _PUBLISH_PROPERTIES.read(body)
-                    at = body.at
-        except (IndexError, UnicodeDecodeError, Malformed):
-            return otherwise(version, first, data, begin, end)
-
-        is_usual = (
-            at <= end
-            and topic
-            and "\0" not in topic
-            and (packet_id or not qos)
-            and not properties.subscription_identifiers  # which only a server may send
-        )
-        if not is_usual:
-            return otherwise(version, first, data, begin, end)
-        return Publish(topic, data[at:end], qos, retain, dup, packet_id, properties)
-
-    return read
-
-
-def _acknowledgement_reader(
-    packet_class: type[PubAck | PubRec | PubRel | PubComp], otherwise: Reader
-) -> Reader:
-    def read(version: Version, first: int, data: bytes, begin: int, end: int) -> Packet:
-        # Success has two bytes in both versions.
-        if end - begin == 2:
-            packet_id = data[begin] << 8 | data[begin + 1]
-            if packet_id:
-                return packet_class(packet_id)
-        return otherwise(version, first, data, begin, end)
-
-    return read
+    if end - begin != 2:
+        return None
+    packet_id = data[begin] << 8 | data[begin + 1]
+    if not packet_id:
+        return None
+    return ACKNOWLEDGEMENTS[first](packet_id)
 
 
 def write_publish(packet: Publish, version: Version) -> bytes:

@@ -1,13 +1,19 @@
-"""What each side of a connection may receive, and from which first byte on it can tell."""
+"""What each side of a connection may receive: a packet's first byte tells, nearly always."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from zaichik.apps.mqtt.packets.codes import PacketType, ReasonCode, Version
 from zaichik.apps.mqtt.packets.declared import Disconnect, Packet, Publish
 from zaichik.apps.mqtt.packets.errors import Malformed
-from zaichik.apps.mqtt.packets.hot import readers
+from zaichik.apps.mqtt.packets.hot import (
+    ACKNOWLEDGEMENTS,
+    FLAGS,
+    read_acknowledgement,
+    read_publish,
+)
 from zaichik.apps.mqtt.packets.table import BY_FIRST_BYTE, Reader, decode_body
 
 # Either side sends these.
@@ -68,31 +74,51 @@ def _not_from(sender: str, packet: Packet, what: str) -> Malformed:
     return error
 
 
-def _readers(accepted: set[PacketType], decode: Reader) -> list[Reader | None]:
-    """Returns a reader for each first byte that a packet of these types may have."""
-    table: list[Reader | None] = [None] * 256
-    quick = readers(otherwise=decode)
-    for first, packet_class in BY_FIRST_BYTE.items():
-        if packet_class.TYPE in accepted:
-            table[first] = quick.get(first, decode)
-    return table
+# Takes what `decode_body` does; None says that the packet is unusual.
+QuickReader = Callable[[Version, int, bytes, int, int], Packet | None]
 
 
-# By the first byte of a packet: what reads it, or None if it may not come.
-FIRST_OF_CLIENT: Final = _readers({PacketType.CONNECT}, decode_from_client)
-FROM_CLIENT: Final = _readers(_BOTH | _CLIENTS, decode_from_client)
-FROM_SERVER: Final = _readers(_BOTH | _SERVERS, decode_from_server)
+class Role:
+    """What one side of a connection receives.
+
+    Args:
+        accepted: types of packets.
+        decode: what reads any of them.
+
+    Attributes:
+        decode: see above.
+        readers: by the first byte of a packet: what reads it if it is usual; None if it may not
+            come.
+    """
+
+    def __init__(self, accepted: set[PacketType], decode: Reader) -> None:
+        self.decode = decode
+        self.readers: list[QuickReader | None] = [None] * 256
+        for first, packet_class in BY_FIRST_BYTE.items():
+            if packet_class.TYPE not in accepted:
+                continue
+            if first in FLAGS:
+                self.readers[first] = read_publish
+            elif first in ACKNOWLEDGEMENTS:
+                self.readers[first] = read_acknowledgement
+            else:
+                self.readers[first] = decode
+
+    def refusal(self, first: int) -> Malformed:
+        """Returns what is wrong with a packet whose first byte has no reader."""
+        packet_class = BY_FIRST_BYTE.get(first)
+        if packet_class is None:  # for its type, or for its flags: MQTT-2.1.3-1
+            text = f"a packet that begins with 0x{first:02x}, as none does"
+            return Malformed(ReasonCode.MALFORMED_PACKET, text)
+        name = packet_class.TYPE.name
+        if self is NEW_CLIENT:  # MQTT-3.1.0-1
+            text = f"{name}, where the first packet must be CONNECT"
+        else:  # also a second CONNECT: MQTT-3.1.0-2
+            text = f"{name}, which may not be sent here now"
+        return Malformed(ReasonCode.PROTOCOL_ERROR, text)
 
 
-def refusal(first: int, accepted: list[Reader | None]) -> Malformed:
-    """Returns what is wrong with a packet whose first byte has no reader."""
-    packet_class = BY_FIRST_BYTE.get(first)
-    if packet_class is None:  # also for its flags: MQTT-2.1.3-1
-        text = f"a packet that begins with 0x{first:02x}, as none does"
-        return Malformed(ReasonCode.MALFORMED_PACKET, text)
-    name = packet_class.TYPE.name
-    if accepted is FIRST_OF_CLIENT:  # MQTT-3.1.0-1
-        text = f"{name}, where the first packet must be CONNECT"
-    else:  # also a second CONNECT: MQTT-3.1.0-2
-        text = f"{name}, which may not be sent here now"
-    return Malformed(ReasonCode.PROTOCOL_ERROR, text)
+# From whom packets come: a client that has not said CONNECT, one that has, a server.
+NEW_CLIENT: Final = Role({PacketType.CONNECT}, decode_from_client)
+CLIENT: Final = Role(_BOTH | _CLIENTS, decode_from_client)
+SERVER: Final = Role(_BOTH | _SERVERS, decode_from_server)
