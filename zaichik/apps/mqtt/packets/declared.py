@@ -32,9 +32,9 @@ from zaichik.apps.mqtt.packets.properties import NO_PROPERTIES, Properties, Prop
 from zaichik.apps.mqtt.packets.values import immutable
 from zaichik.apps.mqtt.packets.wire import (
     BINARY,
-    BOOLEAN,
     PACKET_ID,
     REST,
+    SESSION_PRESENT,
     TEXT,
     U16,
     WireType,
@@ -217,7 +217,7 @@ class ConnAck(Packet):
 
     TYPE = PacketType.CONNACK
     FIELDS = (
-        Field("session_present", BOOLEAN),
+        Field("session_present", SESSION_PRESENT),
         Field("reason_code", ReasonCodeOf(PacketType.CONNACK)),
         _properties_of(PacketType.CONNACK),
     )
@@ -244,7 +244,10 @@ class Auth(Packet):
     )
 
     def problem(self, version: Version) -> Malformed | None:
-        """A step is one of a method."""
+        """A step is one of a method; but the shortest AUTH has no properties at all."""
+        if self.reason_code and self.properties.authentication_method is None:
+            text = "an authentication without a method"
+            return Malformed(ReasonCode.PROTOCOL_ERROR, text)
         return _authentication_problem(self.properties)
 
 
@@ -304,8 +307,8 @@ class Publish(Packet):
 
     def problem(self, version: Version) -> Malformed | None:
         """Flags that do not go together, and a topic that is none."""
-        if self.qos == 3:
-            return Malformed(ReasonCode.MALFORMED_PACKET, "QoS 3")  # MQTT-3.3.1-4
+        if not 0 <= self.qos <= 2:  # MQTT-3.3.1-4
+            return Malformed(ReasonCode.MALFORMED_PACKET, f"QoS {self.qos}")
         if self.dup and self.qos == 0:
             text = "DUP with QoS 0, which is never sent again"  # MQTT-3.3.1-2
             return Malformed(ReasonCode.MALFORMED_PACKET, text)

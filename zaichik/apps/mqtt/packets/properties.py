@@ -24,6 +24,7 @@ from zaichik.apps.mqtt.packets.wire import (
     TEXT,
     TEXT_PAIR,
     TOPIC_ALIAS,
+    TOPIC_NAME,
     U16,
     U32,
     VARINT,
@@ -141,7 +142,7 @@ TABLE: Final = (
     Property(0x01, "payload_format_indicator", ZERO_OR_ONE, _OF_MESSAGES),
     Property(0x02, "message_expiry_interval", U32, _OF_MESSAGES),
     Property(0x03, "content_type", TEXT, _OF_MESSAGES),
-    Property(0x08, "response_topic", TEXT, _OF_MESSAGES),
+    Property(0x08, "response_topic", TOPIC_NAME, _OF_MESSAGES),
     Property(0x09, "correlation_data", BINARY, _OF_MESSAGES),
     Property(
         0x0B,

@@ -127,13 +127,22 @@ class Integer(WireType):
 
 
 class Boolean(WireType):
-    """A byte that is 0 or 1."""
+    """A byte that is 0 or 1.
+
+    Args:
+        name: what documents call it.
+        refusal: the reason code for any other byte.
+    """
+
+    def __init__(self, name: str, refusal: ReasonCode = ReasonCode.PROTOCOL_ERROR) -> None:
+        super().__init__(name)
+        self._refusal = refusal
 
     def read(self, body: Body) -> bool:
         """Any other byte is an error."""
         (byte,) = body.take(1)
         if byte > 1:
-            raise Malformed(ReasonCode.PROTOCOL_ERROR, f"{byte}, where only 0 and 1 are allowed")
+            raise Malformed(self._refusal, f"{byte}, where only 0 and 1 are allowed")
         return byte == 1
 
     def write(self, value: bool, version: Version) -> bytes:  # noqa: FBT001 (it is the value)
@@ -204,12 +213,12 @@ class Binary(WireType):
         return len(value).to_bytes(2) + value
 
 
-class Text(Binary):
+class Text(WireType):
     """Bytes that are UTF-8, without surrogates and without U+0000 (MQTT-1.5.4-1, -2)."""
 
-    def read(self, body: Body) -> str:  # type: ignore[override]
+    def read(self, body: Body) -> str:
         """Python's own UTF-8 is as strict."""
-        data = super().read(body)
+        data = BINARY.read(body)
         try:
             text = data.decode()
         except UnicodeDecodeError:
@@ -218,7 +227,7 @@ class Text(Binary):
             raise Malformed(ReasonCode.MALFORMED_PACKET, "a text with U+0000")
         return text
 
-    def write(self, value: str, version: Version) -> bytes:  # type: ignore[override]
+    def write(self, value: str, version: Version) -> bytes:
         """At most 65,535 bytes."""
         if "\0" in value:
             raise Unencodable("a text with U+0000")
@@ -226,7 +235,28 @@ class Text(Binary):
             data = value.encode()
         except UnicodeEncodeError:
             raise Unencodable("a text with a surrogate") from None
-        return super().write(data, version)
+        return BINARY.write(data, version)
+
+
+class TopicName(Text):
+    """A text that a message can be published to: not empty, and without wildcards."""
+
+    def read(self, body: Body) -> str:
+        """MQTT-3.3.2-14, MQTT-4.7.3-1."""
+        text = super().read(body)
+        if not _is_topic_name(text):
+            raise Malformed(ReasonCode.PROTOCOL_ERROR, "a topic with a wildcard, or an empty one")
+        return text
+
+    def write(self, value: str, version: Version) -> bytes:
+        """As any text."""
+        if not _is_topic_name(value):
+            raise Unencodable("a topic with a wildcard, or an empty one")
+        return super().write(value, version)
+
+
+def _is_topic_name(text: str) -> bool:
+    return text != "" and "+" not in text and "#" not in text
 
 
 class TextPair(WireType):
@@ -264,9 +294,11 @@ POSITIVE_U32 = Integer("positive u32", "I", smallest=1)
 TOPIC_ALIAS = Integer("topic alias", "H", 1, refusal=ReasonCode.TOPIC_ALIAS_INVALID)
 ZERO_OR_ONE = Integer("0 or 1", "B", largest=1)
 BOOLEAN = Boolean("boolean")
+SESSION_PRESENT = Boolean("session present", ReasonCode.MALFORMED_PACKET)  # among reserved bits
 VARINT = VariableInteger("variable byte integer")
 POSITIVE_VARINT = VariableInteger("positive variable byte integer", smallest=1)
 TEXT = Text("text")
+TOPIC_NAME = TopicName("topic name")
 TEXT_PAIR = TextPair("pair of texts")
 BINARY = Binary("binary data")
 REST = Rest("rest")
