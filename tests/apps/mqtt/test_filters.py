@@ -139,6 +139,19 @@ def test_a_match_is_what_each_filter_alone_would_match(filters, topic):
     assert set(tree.match(topic)) == {each for each in filters if naive(each, topic)}
 
 
+def test_levels_go_with_the_last_filter_that_needs_them():
+    tree = FilterTree()
+    filters = ["a/b/c", "a/b", "a/+/c"]
+    for topic_filter in filters:
+        tree.add(topic_filter, "it")
+    tree.remove("a/b/c", "it")
+    assert tree.match("a/b") == ("it",)
+    assert list(tree._root.children["a"].children["b"].children) == []
+    tree.remove("a/b", "it")
+    tree.remove("a/+/c", "it")
+    assert tree._root.is_empty
+
+
 # -- costs -----------------------------------------------------------------------------------------
 
 
