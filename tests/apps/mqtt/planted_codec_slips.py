@@ -63,9 +63,9 @@ CODEC_SLIPS = [
     ),
     Slip(
         "a packet may have any property",
-        "mqtt.packets.properties:PropertiesOf._row",
-        "self._owner not in row.owners",
-        "False",
+        "mqtt.packets.properties:PropertiesOf.__init__",
+        "{row.number: row for row in self._rows}",
+        "{row.number: row for row in TABLE}",
         f"{STRICT}::test_a_bad_connect_is_refused",
     ),
     Slip(

@@ -173,7 +173,6 @@ TABLE: Final = (
     Property(0x29, "subscription_identifier_available", BOOLEAN, _of(_CONNACK)),
     Property(0x2A, "shared_subscription_available", BOOLEAN, _of(_CONNACK)),
 )
-BY_NUMBER: Final = {row.number: row for row in TABLE}
 SUBSCRIPTION_IDENTIFIER: Final = b"\x0b"  # its number
 
 
@@ -188,6 +187,8 @@ class PropertiesOf(WireType):
         super().__init__("properties")
         self._owner = owner
         self._rows = [row for row in TABLE if owner in row.owners]
+        # The standard has variable byte integers for numbers. All there are have one byte.
+        self._by_number = {row.number: row for row in self._rows}
         # What this packet may not have is asked for together.
         others = [row for row in TABLE if owner not in row.owners]
         self._others_of = attrgetter(*[row.name for row in others])
@@ -207,7 +208,10 @@ class PropertiesOf(WireType):
         values: dict[str, Any] = {}
         lists: dict[str, list[Any]] = {}
         while not inner.is_read:
-            row = self._row(inner)
+            number = inner.byte()
+            row = self._by_number.get(number)
+            if row is None:
+                raise self._unexpected(number)
             if row.is_list:
                 repeated = lists.setdefault(row.name, [])
                 if repeated and self._owner not in row.repeats:
@@ -221,17 +225,13 @@ class PropertiesOf(WireType):
             values[name] = tuple(repeated)
         return Properties(**values)
 
-    def _row(self, body: Body) -> Property:
-        # The standard says that numbers are variable byte integers. All there are have one byte.
-        (number,) = body.take(1)
-        row = BY_NUMBER.get(number)
-        if row is None:
-            text = f"property 0x{number:02x}, which does not exist"
-            raise Malformed(ReasonCode.MALFORMED_PACKET, text)
-        if self._owner not in row.owners:
-            text = f"the property {row.name}, which {self._owner.name} may not have"
-            raise Malformed(ReasonCode.PROTOCOL_ERROR, text)
-        return row
+    def _unexpected(self, number: int) -> Malformed:
+        for row in TABLE:
+            if row.number == number:
+                text = f"the property {row.name}, which {self._owner.name} may not have"
+                return Malformed(ReasonCode.PROTOCOL_ERROR, text)
+        text = f"property 0x{number:02x}, which does not exist"
+        return Malformed(ReasonCode.MALFORMED_PACKET, text)
 
     def write(self, value: Properties, version: Version) -> bytes:
         """Their length, and they."""

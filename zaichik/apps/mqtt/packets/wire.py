@@ -52,9 +52,26 @@ class Body:
         begin = self.at
         stop = begin + size
         if stop > self.end:
-            raise Malformed(ReasonCode.MALFORMED_PACKET, "the packet ends within a field")
+            raise cut_off()
         self.at = stop
         return self.data[begin:stop]
+
+    def byte(self) -> int:
+        """Returns the next byte.
+
+        Raises:
+            Malformed: there is none.
+        """
+        at = self.at
+        if at == self.end:
+            raise cut_off()
+        self.at = at + 1
+        return self.data[at]
+
+
+def cut_off() -> Malformed:
+    """Returns what is wrong with a packet that ends too early."""
+    return Malformed(ReasonCode.MALFORMED_PACKET, "the packet ends within a field")
 
 
 class WireType(ABC):
@@ -140,7 +157,7 @@ class Boolean(WireType):
 
     def read(self, body: Body) -> bool:
         """Any other byte is an error."""
-        (byte,) = body.take(1)
+        byte = body.byte()
         if byte > 1:
             raise Malformed(self._refusal, f"{byte}, where only 0 and 1 are allowed")
         return byte == 1
@@ -166,7 +183,7 @@ class VariableInteger(WireType):
         """One to four bytes."""
         value = 0
         for shift in (0, 7, 14, 21):
-            (byte,) = body.take(1)
+            byte = body.byte()
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 break
@@ -204,7 +221,14 @@ class Binary(WireType):
 
     def read(self, body: Body) -> bytes:
         """Whatever they are."""
-        return body.take(int.from_bytes(body.take(2)))
+        # As two calls of `take` would do, which take twice as long; most fields are of this type.
+        data = body.data
+        begin = body.at + 2
+        stop = begin + int.from_bytes(data[body.at : begin])
+        if stop > body.end or begin > body.end:
+            raise cut_off()
+        body.at = stop
+        return data[begin:stop]
 
     def write(self, value: bytes, version: Version) -> bytes:
         """At most 65,535."""
