@@ -81,6 +81,10 @@ class Properties:
 
 NO_PROPERTIES: Final = Properties()
 
+# Bytes of all properties of a packet. A megabyte of short ones would take half a second to read, in
+# which no other client is served.
+MOST_BYTES: Final = 64 * 1024
+
 
 @dataclass(slots=True, eq=False)
 class Property:
@@ -197,10 +201,13 @@ class PropertiesOf(WireType):
         self._no_others = self._others_of(NO_PROPERTIES)
 
     def read(self, body: Body) -> Properties:
-        """Each at most once, but for those that may repeat."""
+        """Each at most once, except those that may be repeated."""
         size = VARINT.read(body)
         if size == 0:
             return NO_PROPERTIES
+        if size > MOST_BYTES:
+            text = f"{size:,} bytes of properties; at most {MOST_BYTES:,} are read"
+            raise Malformed(ReasonCode.QUOTA_EXCEEDED, text)
         end = body.at + size
         if end > body.end:
             raise Malformed(ReasonCode.MALFORMED_PACKET, "properties that end after the packet")
