@@ -149,9 +149,9 @@ CODEC_SLIPS = [
         nth=2,
     ),
     Slip(
-        "what a filter has matched is remembered for ever",
+        "what a filter has matched stays in the cache",
         "mqtt.filters:FilterTree.remove",
-        "self._forget()",
+        "self._empty_cache()",
         "pass",
         f"{FILTERS}::test_a_topic_that_comes_again_is_not_searched_again",
     ),
@@ -163,10 +163,10 @@ CODEC_SLIPS = [
         f"{FILTERS}::test_levels_go_with_the_last_filter_that_needs_them",
     ),
     Slip(
-        "matches are remembered without a bound",
-        "mqtt.filters:FilterTree._remember",
-        "self._remembered + cost > self._most_remembered",
+        "matches are cached without a bound",
+        "mqtt.filters:FilterTree._put_in_cache",
+        "self._cached + size > self._most_cached",
         "False",
-        f"{FILTERS}::test_what_is_remembered_has_a_bound",
+        f"{FILTERS}::test_the_cache_has_a_bound",
     ),
 ]
