@@ -18,6 +18,7 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.net.listener": "a gateway is a server as well",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
     },
+    "mqtt": {},
     "recording": {},
     "spark": {
         "zaichik.apps.recording": "topics have the same columns in files and in tables",

@@ -10,6 +10,7 @@ from learn_mutants import MUTANTS as TINY_MUTANTS
 from mutants_killed import MUTANTS as KILLED_MUTANTS
 from mutants_shared import MUTANTS as SHARED_MUTANTS
 from mutants_shipped import MUTANTS as SHIPPED_MUTANTS
+from planted_codec_slips import CODEC_SLIPS
 from planted_commit_slips import COMMIT_SLIPS
 from planted_durable_slips import DURABLE_SLIPS
 from planted_explanations import WRONG
@@ -24,6 +25,9 @@ from planting import CannotPlant, find, planted, planted_in
 from simulation import planted_bugs, planted_client_bugs, planted_disk_bugs, planted_share_bugs
 
 pytestmark = pytest.mark.unmeasured
+
+# Their tables are beside the tests of the apps.
+APP_SLIPS = [*CODEC_SLIPS]
 
 TESTS = Path(__file__).parent
 
@@ -305,6 +309,7 @@ def test_every_bug_that_is_kept_can_still_be_planted():
         *PATTERN_SLIPS,
         *SHARED_SLIPS,
         *COMMIT_SLIPS,
+        *APP_SLIPS,
     ]
     mutants = [*SHIPPED_MUTANTS, *SHARED_MUTANTS, *KILLED_MUTANTS]
     for bug in [*slips, *MODEL, *WORLD, *mutants]:
@@ -403,6 +408,7 @@ def test_every_test_that_must_find_a_slip_exists():
         *PATTERN_SLIPS,
         *SHARED_SLIPS,
         *COMMIT_SLIPS,
+        *APP_SLIPS,
     ]:
         file, _, name = slip.test.partition("::")
         path = TESTS / file

@@ -6,7 +6,7 @@ What an app needs beyond that is here, with the reason:
 
 | app | imports | because |
 | --- | --- | --- |
-| `audit`, `demo`, `views`, `work` | nothing | |
+| `audit`, `demo`, `mqtt`, `views`, `work` | nothing | |
 | `watch` | `apps.views` | what was polled is shown safely, and with what it lacks |
 | `recording` | nothing | |
 | `statistics` | `apps.recording` | recordings are one of its sources |

@@ -1,0 +1,149 @@
+"""Packets to bytes: any packet, and one message for many clients."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zaichik.apps.mqtt.packets.codes import PacketType, Version
+from zaichik.apps.mqtt.packets.declared import (
+    Packet,
+    PubAck,
+    PubComp,
+    Publish,
+    PubRec,
+    PubRel,
+)
+from zaichik.apps.mqtt.packets.errors import Unencodable
+from zaichik.apps.mqtt.packets.hot import (
+    FIRST_BYTES,
+    MOST_PACKET_ID,
+    write_acknowledgement,
+    write_publish,
+)
+from zaichik.apps.mqtt.packets.properties import SUBSCRIPTION_IDENTIFIER, PropertiesOf
+from zaichik.apps.mqtt.packets.table import encode_by_table
+from zaichik.apps.mqtt.packets.wire import LARGEST_VARINT, POSITIVE_VARINT, TEXT, varint
+
+Flags = tuple[int, bool, bool]  # QoS, retain, DUP
+PACKET_ID_BYTES: Final = 2
+
+_PUBLISH_PROPERTIES: Final = PropertiesOf(PacketType.PUBLISH)
+
+
+def encode(packet: Packet, version: Version) -> bytes:
+    """Returns the bytes of a packet, fixed header and all.
+
+    What version 3.1.1 does not have, as properties and most reason codes, is left out there.
+
+    Raises:
+        Unencodable: a value does not fit, or the version does not have this packet.
+    """
+    match packet:
+        case Publish():
+            return write_publish(packet, version)
+        case PubAck() | PubRec() | PubRel() | PubComp():
+            return write_acknowledgement(packet, version)
+        case _:
+            return encode_by_table(packet, version)
+
+
+class PublishTemplate:
+    """One message for many clients: encoded once, but for what differs between them.
+
+        fixed header │ topic │ packet identifier │ properties │ payload
+
+    Only the packet identifier is each client's own. With QoS 0 there is none, so clients with the
+    same flags get the same bytes.
+
+    Args:
+        message: its topic, payload and properties; flags and packet identifier do not matter.
+        version: of the clients.
+
+    Raises:
+        Unencodable: as `encode`.
+    """
+
+    def __init__(self, message: Publish, version: Version) -> None:
+        problem = Publish(message.topic, properties=message.properties).problem(version)
+        if problem is not None:
+            raise Unencodable(f"PUBLISH: {problem.text}")
+        self._version = version
+        self._topic = TEXT.write(message.topic, version)
+        self._payload = message.payload
+        self._properties = b""  # without their length
+        self._end = message.payload
+        if version is Version.MQTT_5:
+            self._properties = _PUBLISH_PROPERTIES.write_all(message.properties, version)
+            self._end = self._end_with(self._properties)
+        # By flags: fixed header and topic; with QoS 0, the whole packet.
+        self._begins: dict[Flags, bytes] = {}
+
+    def size(self, qos: int) -> int:
+        """Returns how many bytes the packet has for a client without subscription identifiers."""
+        if qos == 0:
+            return len(self.encode())
+        return len(self.encode(qos=qos, packet_id=1))
+
+    def encode(
+        self,
+        *,
+        qos: int = 0,
+        packet_id: int = 0,
+        retain: bool = False,
+        dup: bool = False,
+        subscription_identifiers: tuple[int, ...] = (),
+    ) -> bytes:
+        """Returns the bytes of the packet for one client.
+
+        Args:
+            qos: with which the client gets it.
+            packet_id: 0 with QoS 0.
+            retain: whether it is a retained message.
+            dup: whether it may have been sent before.
+            subscription_identifiers: those of the client's subscriptions that match; 3.1.1 has
+                none.
+
+        Raises:
+            Unencodable: flags that do not go together, or an identifier that is none.
+        """
+        if qos and not 0 < packet_id <= MOST_PACKET_ID:
+            raise Unencodable(f"PUBLISH: {packet_id} is no packet identifier")
+        flags = (qos, retain, dup)
+        if subscription_identifiers and self._version is Version.MQTT_5:
+            end = self._end_with(self._properties + _identifiers(subscription_identifiers))
+            begin = self._begin(flags, end)
+        else:
+            end = self._end
+            begin = self._begins.get(flags, b"")
+            if not begin:
+                begin = self._begin(flags, end)
+                self._begins[flags] = begin
+        if qos == 0:
+            return begin
+        return begin + packet_id.to_bytes(2) + end
+
+    def _begin(self, flags: Flags, end: bytes) -> bytes:
+        """Returns the packet up to its identifier; with QoS 0 there is none, so all of it."""
+        first = FIRST_BYTES.get(flags)
+        if first is None:
+            raise Unencodable("PUBLISH: QoS 3, or DUP with QoS 0")
+        qos, _, _ = flags
+        size = len(self._topic) + len(end)
+        if qos:
+            size += PACKET_ID_BYTES
+        if size > LARGEST_VARINT:
+            raise Unencodable(f"PUBLISH of {size:,} bytes")
+        begin = first + varint(size) + self._topic
+        if qos:
+            return begin
+        return begin + end
+
+    def _end_with(self, properties: bytes) -> bytes:
+        return varint(len(properties)) + properties + self._payload
+
+
+def _identifiers(identifiers: tuple[int, ...]) -> bytes:
+    data = b""
+    for identifier in identifiers:
+        data += SUBSCRIPTION_IDENTIFIER + POSITIVE_VARINT.write(identifier, Version.MQTT_5)
+    return data
