@@ -160,6 +160,7 @@ def test_every_dependency_has_its_reason_in_the_readme_and_those_of_development_
             "access",
             "speed",
             "web",
+            "grpc",
         )
         for item in extras[name]
     ]
