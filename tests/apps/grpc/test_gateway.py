@@ -117,11 +117,42 @@ async def test_a_client_that_answers_no_ping_is_cut_off(monkeypatch):
         assert b"ping_timeout" in await everything(stream)
 
 
+PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0])
+
+
 async def test_a_client_that_pings_too_often_is_told_to_go_away():
-    ping = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + b"it is me"
     async with gateway() as running, await anyio.connect_tcp("127.0.0.1", running.port) as stream:
-        await stream.send(GREETING + 5 * ping)
+        await stream.send(GREETING + 5 * (PING + b"it is me"))
         assert b"too_many_pings" in await everything(stream)
+
+
+async def test_a_client_that_pings_no_more_often_than_it_may_stays(monkeypatch):
+    """Even without a call."""
+    monkeypatch.setattr(gateway_module, "LEAST_PING_MS", 0)
+    async with gateway() as running, await anyio.connect_tcp("127.0.0.1", running.port) as stream:
+        await stream.send(GREETING)
+        received = b""
+        for number in range(8):
+            named = b"numero %d" % number
+            await stream.send(PING + named)
+            while named not in received:
+                received += await stream.receive()
+            received = b""
+
+
+async def test_one_connection_too_many_is_closed_and_others_stay(monkeypatch):
+    monkeypatch.setattr(gateway_module, "MOST_CONNECTIONS", 2)
+    async with (
+        gateway() as running,
+        running.reading("a") as reading,
+        await anyio.connect_tcp("127.0.0.1", running.port) as second,
+        await anyio.connect_tcp("127.0.0.1", running.port) as third,
+    ):
+        await second.send(GREETING)
+        assert await second.receive()
+        assert await everything(third) == b""
+        await running.client.publish("a", b"x")
+        assert await reading.payloads(1) == [b"x"]
 
 
 async def everything(stream):

@@ -3,6 +3,7 @@
 Its limits are gRPC's own, set here once:
 
 - A request has at most the bytes of the broker's largest batch, and what its fields add.
+- `MOST_CONNECTIONS` are open; one more is closed at once.
 - `MOST_CALLS` run at a time; one more is RESOURCE_EXHAUSTED. What each may hold is in `service`.
 - A connection that does not answer a ping is closed, and its calls end, so a client that was
   unplugged keeps nothing. One that pings too often, or has no call for long, is closed, too.
@@ -36,6 +37,7 @@ logger = logging.getLogger("zaichik.grpc.gateway")
 
 NAME = broker_pb2.DESCRIPTOR.services_by_name["Broker"].full_name
 
+MOST_CONNECTIONS = 256
 MOST_CALLS = 256  # at a time, of all connections; each Subscribe may hold some 2 MiB
 MOST_CALLS_OF_ONE = 100  # of one connection; its client waits with one more
 MESSAGE_OVERHEAD = 32  # bytes that a message's fields take in a request, besides key and payload
@@ -165,13 +167,14 @@ def _limits(client: Client) -> list[tuple[str, int]]:
     largest = client.welcome.max_message + client.welcome.max_batch * MESSAGE_OVERHEAD
     return [
         ("grpc.max_receive_message_length", largest + REQUEST_OVERHEAD),
+        ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
         ("grpc.max_concurrent_streams", MOST_CALLS_OF_ONE),
         ("grpc.max_connection_idle_ms", IDLE_MS),
         ("grpc.keepalive_time_ms", PING_MS),
         ("grpc.keepalive_timeout_ms", PING_TIMEOUT_MS),
         ("grpc.http2.ping_timeout_ms", PING_TIMEOUT_MS),
         ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", LEAST_PING_MS),
+        ("grpc.http2.min_ping_interval_without_data_ms", LEAST_PING_MS),
         # Otherwise two gateways could share a port, and nobody would know which one answers.
         ("grpc.so_reuseport", 0),
     ]
