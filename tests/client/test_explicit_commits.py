@@ -1,6 +1,8 @@
 """Subscriptions with `commit="explicit"`: the program says what is settled, and when."""
 
+import re
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 import pytest
@@ -26,6 +28,7 @@ from zaichik_protocol import Lagged as WireLagged
 pytestmark = pytest.mark.anyio
 
 SUBSCRIPTION = 1  # the id of a fake broker's first
+PAGE = Path(__file__).parents[2] / "docs" / "use" / "python.md"
 
 
 @pytest.fixture(autouse=True)
@@ -471,3 +474,16 @@ async def test_a_commit_that_the_broker_has_lost_is_made_again():
         await broker.messages(0, b"0")
         assert (await broker.has_received(Commit, 2)).next == 1
         await broker.messages(1, b"1")
+
+
+# -- the page ------------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_page_prints_what_the_page_says(capsys):
+    text = PAGE.read_text(encoding="utf-8")
+    section = text.partition("## Explicit commits\n")[2]
+    (code, printed) = re.search(
+        r"```python\n(.*?)```\n\nIt prints `(.*?)`", section, re.DOTALL
+    ).groups()
+    exec(code, {})  # noqa: S102 (our own document)
+    assert capsys.readouterr().out == f"{printed}\n"
