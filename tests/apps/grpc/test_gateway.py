@@ -1,5 +1,6 @@
 """The server: who reaches it, what bounds its connections, health and reflection."""
 
+import socket
 from contextlib import suppress
 
 import anyio
@@ -83,6 +84,31 @@ async def test_with_tls_and_logins_they_do(certificate):
             assert (await stub.CreateTopic(request, metadata=bearer(ANA))).created
             nobody = stub.CreateTopic(request)
             await refused(nobody, grpc.StatusCode.UNAUTHENTICATED, "AUTH_FAILED")
+
+
+async def test_it_listens_on_the_address_that_a_name_stands_for():
+    async with gateway() as running:
+        options = Options(zaichik.Endpoint("127.0.0.1", running.broker.port), host="localhost")
+        async with (
+            serving(running.client, options) as (host, port),
+            aio.insecure_channel(f"{host}:{port}") as channel,
+        ):
+            assert host == "127.0.0.1"
+            created = BrokerStub(channel).CreateTopic(pb.CreateTopicRequest(topic="a"))
+            assert (await created).created
+
+
+async def test_over_ipv6():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    async with (
+        gateway(options={"host": "::1"}) as running,
+        aio.insecure_channel(f"[::1]:{running.port}") as channel,
+    ):
+        created = BrokerStub(channel).CreateTopic(pb.CreateTopicRequest(topic="a"))
+        assert (await created).created
 
 
 async def test_a_port_that_is_taken_is_an_error_of_the_system():
@@ -176,6 +202,8 @@ async def test_a_bug_ends_its_call_only_and_is_logged(monkeypatch, caplog):
         assert "secret" not in error.details()
         await running.publish("a", b"x")
     assert "a bug ended a call" in caplog.text
+    assert "LookupError: secret" in caplog.text
+    caplog.clear()
 
 
 # -- health and reflection -------------------------------------------------------------------------
