@@ -317,3 +317,43 @@ async def all_of(call):
     """Read to the end."""
     while await call.read() is not aio.EOF:
         pass
+
+
+# -- when the gateway loses the broker -------------------------------------------------------------
+
+
+async def lose_the_broker(running):
+    """End the gateway's connection of its callers; it makes another one."""
+    for connection in await running.client.connections():
+        if connection["client"] == "zaichik grpc":
+            await running.client.disconnect(connection["connection"])
+
+
+async def test_a_call_goes_on_over_the_gateways_next_connection():
+    """Nothing is delivered twice or left out, and what was not committed still counts."""
+    async with gateway() as running:
+        await kept(running)
+        await running.publish("a", *[b"%d" % number for number in range(6)])
+        async with running.reading("a", name="it", credit=4) as reading:
+            assert await reading.payloads(4) == [b"0", b"1", b"2", b"3"]
+            await reading.commit(1)
+            assert await reading.payloads(2) == [b"4", b"5"]
+            await lose_the_broker(running)
+            await running.publish("a", b"6", b"7")
+            await reading.commit(3)
+            assert await reading.payloads(2) == [b"6", b"7"]
+            await reading.commit(7)
+            await until(lambda: is_committed(running, 8))
+
+
+async def test_a_publish_goes_on_over_it_too_and_stores_nothing_twice():
+    async with gateway() as running:
+        await kept(running)
+        call = running.stub.Publish()
+        for offset in range(20):
+            await call.write(pb.PublishRequest(topic="a", messages=[pb.NewMessage(payload=b"x")]))
+            if offset % 5 == 2:
+                await lose_the_broker(running)
+            assert (await call.read()).first_offset == offset
+        call.cancel()
+        assert (await running.client.topic("a"))["next_offset"] == 20
