@@ -86,6 +86,34 @@ async def test_whoever_is_not_known_is_unauthenticated(authorization):
         )
 
 
+@pytest.mark.parametrize(
+    ("call", "request_"),
+    [
+        ("CreateTopic", pb.CreateTopicRequest(topic="ana/a")),
+        ("DeleteTopic", pb.DeleteTopicRequest(topic="ana/a")),
+        ("Describe", pb.DescribeRequest(topic="ana/a")),
+        ("Publish", pb.PublishRequest(topic="ana/a", messages=[pb.NewMessage(payload=b"x")])),
+        ("Subscribe", pb.SubscribeRequest(start=pb.Start(topic="ana/a"))),
+    ],
+)
+async def test_all_five_calls_answer_alike(call, request_):
+    async with gateway(RULES) as running:
+        method = getattr(running.stub, call)
+        is_stream = call in {"Publish", "Subscribe"}
+        for metadata, status, code in (
+            ((), grpc.StatusCode.UNAUTHENTICATED, "AUTH_FAILED"),
+            (bearer(BEA), grpc.StatusCode.PERMISSION_DENIED, "FORBIDDEN"),
+        ):
+            # What bea may only describe is not hidden.
+            if call == "Describe" and metadata:
+                status, code = grpc.StatusCode.NOT_FOUND, "NO_SUCH_TOPIC"
+            if is_stream:
+                waiting = method(iter([request_]), metadata=metadata).read()
+            else:
+                waiting = method(request_, metadata=metadata)
+            await refused(waiting, status, code)
+
+
 async def test_a_call_without_a_login_never_gets_the_rights_of_the_gateway():
     """Which is logged in as ana. And it does not count as a failure at the broker."""
     async with gateway(RULES) as running:
