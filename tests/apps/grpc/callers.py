@@ -98,7 +98,7 @@ async def refused(waiting, status, code):
     with pytest.raises(aio.AioRpcError) as caught:
         await waiting
     error = caught.value
-    assert (error.code(), dict(error.trailing_metadata()).get(CODE)) == (status, code)
+    assert (error.code(), dict(error.trailing_metadata()).get(CODE)) == (status, code), error
     assert error.details().endswith(f" [{code}]")
     return error
 

@@ -11,6 +11,7 @@ from zaichik import AuthFailed, Credentials
 from zaichik.apps.grpc import broker_pb2 as pb
 from zaichik.apps.grpc import logins
 from zaichik.apps.grpc.logins import credentials_of
+from zaichik.server.access.access_gate import in_memory
 from zaichik.server.access.backoff import FAILURES
 
 pytestmark = pytest.mark.anyio
@@ -241,3 +242,20 @@ def test_anything_else_is_no_login(value):
     with pytest.raises(AuthFailed) as caught:
         credentials_of([("authorization", value)])
     assert not value or value.split()[-1] not in str(caught.value) or value == "Basic"
+
+
+async def test_a_login_that_ends_ends_the_calls_that_it_has():
+    """ACC-4. And no other ones."""
+    async with (
+        gateway(RULES) as running,
+        running.reading("ana/a", metadata=bearer(ANA)) as ana,
+        running.reading("bea/b", metadata=bearer(BEA)) as bea,
+    ):
+        without_bea = in_memory({"ana": ANA}, RULES, running.broker.clock)
+        running.broker.gate.access = without_bea.access
+        running.broker.sweep()
+        await refused(bea.read(), grpc.StatusCode.UNAUTHENTICATED, "AUTH_FAILED")
+        await running.publish("ana/a", b"x", metadata=bearer(ANA))
+        assert await ana.payloads(1) == [b"x"]
+        call = describe(running, bearer(BEA))
+        await refused(call, grpc.StatusCode.UNAUTHENTICATED, "AUTH_FAILED")
