@@ -79,9 +79,9 @@ async def test_whoever_is_not_known_is_unauthenticated(authorization):
         call = running.stub.Describe(pb.DescribeRequest(topic="ana/a"), metadata=metadata)
         error = await refused(call, grpc.StatusCode.UNAUTHENTICATED, "AUTH_FAILED")
         assert ANA not in error.details()
-        # In the other calls, too.
+        # In a stream, too.
         await refused(
-            running.publish("ana/a", b"x", metadata=metadata),
+            running.stub.Publish(metadata=metadata).read(),
             grpc.StatusCode.UNAUTHENTICATED,
             "AUTH_FAILED",
         )
@@ -108,7 +108,11 @@ async def test_all_five_calls_answer_alike(call, request_):
             # What bea may only describe is not hidden.
             if call == "Describe" and metadata:
                 status, code = grpc.StatusCode.NOT_FOUND, "NO_SUCH_TOPIC"
-            if is_stream:
+            # One that the gateway ends before it has written anything writes nothing: the
+            # library's client would take that for a fault of its own now and then.
+            if is_stream and not metadata:
+                waiting = method().read()
+            elif is_stream:
                 waiting = method(iter([request_]), metadata=metadata).read()
             else:
                 waiting = method(request_, metadata=metadata)

@@ -6,6 +6,7 @@ import pytest
 from callers import gateway, refused
 from grpc import aio
 
+import zaichik
 from zaichik.apps.grpc import broker_pb2 as pb
 
 pytestmark = pytest.mark.anyio
@@ -74,11 +75,21 @@ async def test_a_missing_number_ends_the_call():
         await refused(call.read(), grpc.StatusCode.FAILED_PRECONDITION, "SEQUENCE_GAP")
 
 
-async def test_a_refused_batch_ends_the_call_after_the_answers_before_it():
-    """And nothing after it is stored."""
+async def test_a_refused_batch_ends_the_call_after_the_answers_before_it(monkeypatch):
+    """And nothing after it is stored, although it was sent before."""
+    all_sent = anyio.Event()
+    publish_batch = zaichik.Client.publish_batch
+
+    async def publish_when_all_is_sent(*arguments, **named):
+        await all_sent.wait()
+        return await publish_batch(*arguments, **named)
+
+    monkeypatch.setattr(zaichik.Client, "publish_batch", publish_when_all_is_sent)
     async with gateway() as running:
-        requests = [batch((None, b"0")), batch((b"", b"1")), batch((None, b"2"))]
-        call = running.stub.Publish(iter(requests))
+        call = running.stub.Publish()
+        for request in (batch((None, b"0")), batch((b"", b"1")), batch((None, b"2"))):
+            await call.write(request)
+        all_sent.set()
         assert (await call.read()).first_offset == 0
         await refused(call.read(), grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
         assert (await running.client.topic("a"))["next_offset"] == 1
