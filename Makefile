@@ -163,6 +163,7 @@ tutorial-handout: $(VENV)/.installed-learn
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/cog -r -U protocol/README.md protocol/wireshark/zaichik.lua README.md docs/*.md docs/*/*.md
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. zaichik/apps/grpc/broker.proto
 	$(BIN)/python tutorial/tools/pictures.py
 	$(BIN)/python tutorial/tools/ring_picture.py
 	$(BIN)/cog -r -U -p "$$(cat tutorial/tools/prologue)" tutorial/README.md tutorial/*/README.md

@@ -13,6 +13,10 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.core": "it records a broker from inside, and is no client",
         "zaichik.storage": "so are the logs of its durable topics",
     },
+    "grpc": {
+        "zaichik.net.background": "its tasks end with a block, and leave exceptions as they are",
+        "zaichik.server.access.backoff": "failed logins are limited by the broker's token bucket",
+    },
     "legacy": {
         "zaichik.net.background": "its tasks end with the connection",
         "zaichik.net.listener": "a gateway is a server as well",

@@ -48,6 +48,9 @@ HOMES = {
     "starlette": {"apps/web"},
     "uvicorn": {"apps/web"},
     "prometheus_client": {"apps/web"},
+    "grpc": {"apps/grpc"},
+    "grpc_health": {"apps/grpc"},
+    "grpc_reflection": {"apps/grpc"},
 }
 OUTSIDE_OF_THE_CORE = {
     *("anyio", "asyncio", "trio", "socket", "threading", "time", "datetime"),

@@ -160,6 +160,7 @@ def test_every_dependency_has_its_reason_in_the_readme_and_those_of_development_
             "access",
             "speed",
             "web",
+            "grpc",
         )
         for item in extras[name]
     ]
@@ -230,7 +231,10 @@ def imports_named():
         if name and name not in OLD_NAMES:
             text = (ROOT / name).read_text(encoding="utf-8")
             # An import may name several modules, each with another name.
-            for modules in re.findall(r"\b(?:from|import) ([\w., ]+)", text):
+            for modules, java in re.findall(r"\b(?:from|import) ([\w., ]+)(\*;)?", text):
+                # No import of Python ends like this, and Java's are of other packages.
+                if java:
+                    continue
                 for module in re.findall(r"\bzaichik(?:_protocol)?(?:\.\w+)*", modules):
                     yield name, module
 

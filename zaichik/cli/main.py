@@ -51,6 +51,7 @@ COMMANDS = {
     "check": "read the durable topics in a folder, and say what is damaged",
     "replay": "have a broker do again what another one was recorded doing",
     "dissect": "explain the bytes of the wire protocol, field by field",
+    "grpc": "serve clients that speak gRPC",
     "legacy": "serve unchanged clients of the original zaichik, of 2020",
     "demo": "watch a broker at work",
     "learn": "build a broker of your own, stage by stage, and have it checked",
