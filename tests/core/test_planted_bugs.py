@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from planted_commit_slips import COMMIT_SLIPS
 from planted_durable_slips import DURABLE_SLIPS
 from planted_following_slips import FOLLOWING_SLIPS
 from planted_pattern_slips import PATTERN_SLIPS
@@ -41,7 +42,7 @@ SAMPLE_OF_SLIPS = [
     "a frame has records that the user may not read",
     "a close in good order is a loss",
 ]
-ALL_SLIPS = [*SLIPS, *DURABLE_SLIPS, *FOLLOWING_SLIPS, *PATTERN_SLIPS, *SHARED_SLIPS]
+ALL_SLIPS = [*SLIPS, *DURABLE_SLIPS, *FOLLOWING_SLIPS, *PATTERN_SLIPS, *SHARED_SLIPS, *COMMIT_SLIPS]
 PAGE = Path(__file__).parents[2] / "docs" / "run" / "reliability.md"
 
 

@@ -20,6 +20,7 @@ from zaichik.client.epochs import Epochs, LostTopic
 from zaichik.client.inbox import Inbox
 from zaichik.client.messages import (
     BatchResult,
+    CommitMode,
     Duration,
     Key,
     Message,
@@ -32,6 +33,7 @@ from zaichik.client.messages import (
     batch_of,
     batch_result,
     check_size,
+    is_explicit,
     key_bytes,
     milliseconds,
     named_settings,
@@ -491,6 +493,7 @@ class Client(Questions, SharedNames):
         credit_bytes: int = ...,
         name: str = ...,
         events: Literal[False] = ...,
+        commit: CommitMode = ...,
         shared: Literal[False] = ...,
     ) -> AbstractAsyncContextManager[Subscription[Message]]: ...
 
@@ -506,6 +509,7 @@ class Client(Questions, SharedNames):
         credit_bytes: int = ...,
         name: str = ...,
         events: bool,
+        commit: CommitMode = ...,
         shared: Literal[False] = ...,
     ) -> AbstractAsyncContextManager[Subscription[Message | Missed]]: ...
 
@@ -536,6 +540,7 @@ class Client(Questions, SharedNames):
         credit_bytes: int = DEFAULT_CREDIT_BYTES,
         name: str = "",
         events: bool = False,
+        commit: CommitMode = "automatic",
         shared: bool = False,
         timeout: Duration = DEFAULT_TIMEOUT,
         max_deliveries: int = DEFAULT_MAX_DELIVERIES,
@@ -561,6 +566,10 @@ class Client(Questions, SharedNames):
                 kept.
             events: whether to yield `Lagged` and `DeletionsMissed` among the messages. Both are
                 logged in any case, and lag is counted. Not for a shared name.
+            commit: what settles a message: "automatic", the step to the next one; or "explicit",
+                `subscription.commit(offset)` alone, for programs that finish messages in another
+                order. Then no more than `credit` messages come until some are committed (CMT-1).
+                Not for a shared name.
             shared: whether the name is shared with other workers (SHR-1). It is forgotten by
                 `forget_name` alone.
             timeout: of a shared name: how long this program may take for a message before it goes
@@ -576,9 +585,10 @@ class Client(Questions, SharedNames):
             InvalidField: a value is out of range; or the name is shared and this is not, or the
                 other way round; or its workers have agreed in something else.
             Unsupported: the broker has no shared names.
-            ValueError: the start is none; or an argument is for shared names alone, or not for
-                them, or out of range.
+            ValueError: the start or `commit` is none; or an argument is for shared names alone, or
+                not for them, or out of range.
         """
+        explicit = is_explicit(commit)
         where, value = start_at(start)
         if until is None:
             until = FOREVER
@@ -598,19 +608,27 @@ class Client(Questions, SharedNames):
         )
         terms = WorkTerms(timeout, max_deliveries, by_key)
         if shared:
-            return self._work(terms.applied(request, events=events))
+            return self._work(terms.applied(request, events=events, explicit=explicit))
         terms.check_unused()
-        return self._read(request, events=events)
+        return self._read(request, events=events, explicit=explicit)
 
     @asynccontextmanager
-    async def _read(self, request: Subscribe, *, events: bool) -> AsyncIterator[Subscription[Any]]:
+    async def _read(
+        self, request: Subscribe, *, events: bool, explicit: bool
+    ) -> AsyncIterator[Subscription[Any]]:
         """Returns a subscription that reads a topic in order."""
         connection = self._connection
         request = replace(request, id=connection.next_subscription_id())
-        with connection.receiving(Inbox(request)) as inbox:
+        with connection.receiving(Inbox(request, explicit=explicit)) as inbox:
             reply = await connection.subscribe(request)
             subscription = Subscription[Any](
-                connection, request, reply, inbox, self._commit_soon, events=events
+                connection,
+                request,
+                reply,
+                inbox,
+                self._commit_soon,
+                events=events,
+                explicit=explicit,
             )
             self._subscriptions.add(subscription)
             try:

@@ -7,7 +7,8 @@
 After a lost connection the subscription is made again under the same number. An anonymous one
 resumes at `taken`; events that waited here will be sent again, so they are dropped. A named one
 resumes at the position below which the broker knows everything to be settled, which is `taken` at
-most: messages in between are redelivered, and `Subscription` leaves them out.
+most: messages in between are redelivered, and `Subscription` leaves them out. So does an anonymous
+one with explicit commits, whose program may still hold what is not settled: it counts as in flight.
 
 Every offset arrives in its place: messages begin where the last event ended, and what is missing
 is reported as lag. So a reader may count on `until - start - lagged` messages, except in a table,
@@ -40,6 +41,7 @@ class Inbox(Receiver):
 
     Args:
         request: the Subscribe that was sent, or is about to be.
+        explicit: whether the program says what is settled.
 
     Attributes:
         events: those events; a `SubscriptionEnded` stays here, for every loop to see.
@@ -48,8 +50,9 @@ class Inbox(Receiver):
         committed: all offsets below are known to be settled.
     """
 
-    def __init__(self, request: Subscribe) -> None:
+    def __init__(self, request: Subscribe, *, explicit: bool = False) -> None:
         super().__init__(request)
+        self._resumes_at_committed = explicit or bool(request.name)
         self.events: deque[Event] = deque()
         self.taken = 0
         self.delivered = 0
@@ -196,7 +199,7 @@ class Inbox(Receiver):
         # The broker may have forgotten the name by now. Then the name starts again, at the first
         # message not settled: anything later could lose one.
         value = self.taken
-        if first.name:
+        if self._resumes_at_committed:
             value = self.committed
         return Subscribe(
             id=first.id,

@@ -29,6 +29,7 @@ Payload = bytes | bytearray | memoryview
 Key = str | Payload | None
 Duration = float | timedelta | Literal["forever"]
 StartAt = Literal["earliest", "latest"] | int | datetime
+CommitMode = Literal["automatic", "explicit"]
 
 
 class Message(NamedTuple):
@@ -427,6 +428,20 @@ def start_written(text: str) -> StartAt:
         raise ValueError(
             "write earliest, latest, an offset, or a time such as 2026-01-31T08:00"
         ) from None
+
+
+def is_explicit(commit: object) -> bool:
+    """Returns whether a `CommitMode` leaves commits to the program.
+
+    Raises:
+        ValueError: it is not a valid mode.
+    """
+    match commit:
+        case "automatic":
+            return False
+        case "explicit":
+            return True
+    raise ValueError(f"commit must be 'automatic' or 'explicit', not {commit!r}")
 
 
 def start_at(start: object) -> tuple[Start, int]:

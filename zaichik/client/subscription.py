@@ -23,6 +23,13 @@ nothing is given out twice. Messages that were given out before are settled as u
 anonymous subscription there is nothing left to commit, for a named one the commit follows as soon
 as the broker has redelivered them.
 
+With explicit commits a step settles nothing: only `commit` says what may be settled, and all the
+rest is as above. So a program may hold as many messages as its credit allows, finish them in any
+order, and commit whatever has nothing unfinished below it. What it has said counts even if its
+`commit` was cancelled: it is committed with the next ones. For that an anonymous subscription, too,
+resumes at the first message not settled: otherwise a program would get its credit anew with each
+lost connection, while it still holds what the credit was for.
+
 A reader of a table that has missed deletions starts over: its subscription ends, and another one,
 from the earliest message, takes its place in the same object and the same inbox. Loops over it do
 not notice.
@@ -41,7 +48,12 @@ import anyio.lowlevel
 
 import zaichik_protocol as wire
 from zaichik.client.connection import BrokerConnection
-from zaichik.client.errors import NoSuchSubscription, NotInFlight, SubscriptionLost
+from zaichik.client.errors import (
+    BrokerError,
+    NoSuchSubscription,
+    NotInFlight,
+    SubscriptionLost,
+)
 from zaichik.client.inbox import Inbox, end_of
 from zaichik.client.messages import (
     DeletionsMissed,
@@ -91,6 +103,7 @@ class Subscription(Generic[Item]):
         commit_soon: Callable[[], None],
         *,
         events: bool,
+        explicit: bool = False,
     ) -> None:
         self.topic = request.topic
         self.epoch = reply.epoch
@@ -108,6 +121,7 @@ class Subscription(Generic[Item]):
         self._until = request.until
         self._inbox = inbox
         self._events = events
+        self._is_explicit = explicit
         self._half_credit = max(1, request.credit // 2)
         self._half_credit_bytes = max(1, request.credit_bytes // 2)
         self._commit_soon = commit_soon
@@ -124,6 +138,8 @@ class Subscription(Generic[Item]):
         self._stepped_bytes = 0
         # Everything below may be settled.
         self._stepped = reply.committed
+        # Everything below was given out, and is no longer in hand.
+        self._passed = reply.start
         # What the next `fetch` returns, and the offset after the last one that was returned.
         self._round: list[wire.Messages | Missed] = []
         self._round_count = 0
@@ -211,7 +227,7 @@ class Subscription(Generic[Item]):
         been quicker.
         """
         if self.in_hand is not None:
-            self._stepped = max(self.in_hand.offset + 1, self._piece_end)
+            self._pass(max(self.in_hand.offset + 1, self._piece_end))
             self.in_hand = None
         news = min(self._stepped, self._inbox.delivered) - self._inbox.committed
         if news >= self._half_credit or self._stepped_bytes >= self._half_credit_bytes:
@@ -233,11 +249,19 @@ class Subscription(Generic[Item]):
             return self._take_event()
         return None
 
+    def _pass(self, offset: int) -> None:
+        """Note that the program has stepped past everything below."""
+        self._passed = max(self._passed, offset)
+        # Otherwise the program says what may be settled.
+        if not self._is_explicit:
+            self._stepped = offset
+
     def _take_event(self) -> Missed | None:
         event = self._inbox.events[0]
         match event:
-            case wire.SubscriptionEnded(code=wire.EndCode.UNTIL):
+            case wire.SubscriptionEnded(code=wire.EndCode.UNTIL) as event:
                 # It stays in the inbox, for all loops to see.
+                self._passed = max(self._passed, event.next)
                 raise StopAsyncIteration
             case wire.SubscriptionEnded():
                 raise self._inbox.failure(event)
@@ -248,7 +272,7 @@ class Subscription(Generic[Item]):
             case wire.Lagged():
                 self._inbox.events.popleft()
                 if (lagged := self._take_lag(event)) is not None:
-                    self._stepped = lagged.end
+                    self._pass(lagged.end)
                 return lagged
             case wire.DeletionsMissed():
                 self._inbox.events.popleft()
@@ -354,13 +378,13 @@ class Subscription(Generic[Item]):
 
         What `fetch` has returned is settled as a whole otherwise, by the next one.
         """
-        self._stepped = max(self._stepped, offset)
+        self._pass(max(self._stepped, offset))
         self.in_hand = None
 
     def settle_fetched(self) -> None:
         """Settle all that was fetched, and commit it if it is time to."""
         self.in_hand = None
-        self._stepped = max(self._stepped, self._fetched)
+        self._pass(max(self._stepped, self._fetched))
         news = min(self._stepped, self._inbox.delivered) - self._inbox.committed
         if self._fetched < self.live or news >= self._half_credit or self._commits_at_once:
             self.commit_settled()
@@ -375,7 +399,9 @@ class Subscription(Generic[Item]):
             if isinstance(event, wire.SubscriptionEnded):
                 # It stays in the inbox, as in `_take_event`.
                 self.ended = event.code == wire.EndCode.UNTIL
-                if not self.ended and not self._round:
+                if self.ended:
+                    self._passed = max(self._passed, event.next)
+                elif not self._round:
                     raise inbox.failure(event)
                 return False
             inbox.events.popleft()
@@ -402,25 +428,57 @@ class Subscription(Generic[Item]):
         has_little = self._round_bytes < self._half_credit_bytes
         return inbox.taken < self.live and has_few and has_little
 
-    async def commit(self, message: Message) -> None:
+    async def commit(self, message: Message | int) -> None:
         """Settle this message and all before it, and wait until the broker has confirmed that.
 
+        If something above it is committed already, this changes nothing (CMT-2). Any task may call
+        it, while others step. If it is cancelled, the message may be settled or not; with explicit
+        commits it will be, at the latest when the block ends.
+
+        Args:
+            message: the message, or its offset. The offset may be that of a message that is gone
+                or was compacted, if a later one was given out, or a `Lagged` that includes it.
+
         Raises:
-            NotInFlight: it was not delivered yet.
+            NotInFlight: it was not delivered yet; or, of an offset, not given to the program yet.
+                Nothing has changed.
             SubscriptionLost, EpochChanged: after a lost connection the subscription ended, or was
                 refused, before the message was delivered again.
-            ValueError: the message is of another topic.
+            NoSuchSubscription: `forget` or `start_over` has ended what the message was of.
+            ValueError: the message is of another topic, or the offset is below 0.
         """
-        if message.topic != self.topic:
-            raise ValueError(
-                f"a message of {message.topic!r} cannot be committed to {self.topic!r}"
-            )
-        next_offset = message.offset + 1
+        if isinstance(message, int):
+            next_offset = message + 1
+        else:
+            if message.topic != self.topic:
+                raise ValueError(
+                    f"a message of {message.topic!r} cannot be committed to {self.topic!r}"
+                )
+            next_offset = message.offset + 1
+        if self._is_explicit or isinstance(message, int):
+            check_given(self.topic, next_offset - 1, self._given())
+        subscription = self._inbox.id
+        try:
+            await self._commit(subscription, next_offset)
+        finally:
+            # Unless another one has taken its place, whose offsets were not meant.
+            if self._is_explicit and self._inbox.id == subscription:
+                self._stepped = max(self._stepped, next_offset)
+
+    def _given(self) -> int:
+        """Returns the offset after the last one that was given out, or reported to be gone."""
+        given = max(self._passed, self._piece_end, self._fetched)
+        if self.in_hand is not None:
+            given = max(given, self.in_hand.offset + 1)
+        return given
+
+    async def _commit(self, subscription: int, next_offset: int) -> None:
+        """Commit up to an offset for the subscription of that number; wait for the answer."""
         while True:
             await self._inbox.wait_delivered(next_offset)
             times = self._inbox.times
             try:
-                commit = wire.Commit(self._connection.next_id(), self._inbox.id, next_offset)
+                commit = wire.Commit(self._connection.next_id(), subscription, next_offset)
                 await self._connection.request(commit, wire.Committed)
             except NotInFlight:
                 if times == self._inbox.times:
@@ -437,18 +495,20 @@ class Subscription(Generic[Item]):
                 # It had ended before a loss and was not made again, so there is nothing left to
                 # settle.
                 return
-            self._inbox.committed = max(self._inbox.committed, next_offset)
+            if self._inbox.id == subscription:
+                self._inbox.committed = max(self._inbox.committed, next_offset)
             return
 
     def commit_settled(self) -> None:
         """Commit what the loop has stepped past, unless that is committed already.
 
-        This does not wait for the broker.
+        With explicit commits that is what the program has committed, should it have been lost. This
+        does not wait for the broker.
         """
         self._stepped_bytes = 0
         inbox = self._inbox
         settled = self._stepped
-        if self.in_hand is not None:
+        if self.in_hand is not None and not self._is_explicit:
             settled = self.in_hand.offset
         settled = min(settled, inbox.delivered)
         if settled > inbox.committed and inbox.is_live:
@@ -504,6 +564,7 @@ class Subscription(Generic[Item]):
         self.start = reply.start
         self.live = reply.live
         self.resumed = reply.resumed
+        self._passed = max(self._passed, reply.start)
 
     def _drop(self) -> None:
         """Drop what is in hand and what was to be given out next."""
@@ -516,6 +577,7 @@ class Subscription(Generic[Item]):
         self._frame_bytes = 0
         self._stepped_bytes = 0
         self._stepped = 0
+        self._passed = 0
         self._round = []
         self._round_count = 0
         self._round_bytes = 0
@@ -539,6 +601,33 @@ class Subscription(Generic[Item]):
             value=0,
             epoch=self.epoch,
         )
+
+
+def check_given(topic: str, offset: int, given: int) -> None:
+    """Refuse to commit an offset that the program was not given.
+
+    The broker refuses what it has not sent. What it has sent may wait here, so a program that
+    commits one too many would learn of it only now and then, by the messages that it loses.
+
+    Args:
+        topic: its name.
+        offset: the one to commit.
+        given: the offset after the last one that the program was given.
+
+    Raises:
+        NotInFlight: it was not given yet.
+        ValueError: it is below 0.
+    """
+    if offset < 0:
+        raise ValueError(f"an offset is at least 0, not {offset}")
+    if offset >= given:
+        problem = (
+            f"offset {offset} of {topic} cannot be committed: it was not given out yet, the next "
+            f"one is {given}; commit the offset of the last message that is done, not the one "
+            "after it"
+        )
+        error = wire.Error(0, wire.ErrorCode.NOT_IN_FLIGHT, wire.Commit.TYPE, "next", 0, problem)
+        raise BrokerError.of(error)
 
 
 class _Steps(Generic[Item]):

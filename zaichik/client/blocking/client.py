@@ -23,6 +23,7 @@ from zaichik.client.epochs import LostTopic
 from zaichik.client.forking import unwatch, watch
 from zaichik.client.messages import (
     BatchResult,
+    CommitMode,
     Duration,
     Key,
     Message,
@@ -187,6 +188,7 @@ class Client:
         credit_bytes: int = ...,
         name: str = ...,
         events: Literal[False] = ...,
+        commit: CommitMode = ...,
         shared: Literal[False] = ...,
     ) -> AbstractContextManager[Subscription[Message]]: ...
 
@@ -202,6 +204,7 @@ class Client:
         credit_bytes: int = ...,
         name: str = ...,
         events: bool,
+        commit: CommitMode = ...,
         shared: Literal[False] = ...,
     ) -> AbstractContextManager[Subscription[Message | Missed]]: ...
 
@@ -232,6 +235,7 @@ class Client:
         credit_bytes: int = DEFAULT_CREDIT_BYTES,
         name: str = "",
         events: bool = False,
+        commit: CommitMode = "automatic",
         shared: bool = False,
         timeout: Duration = DEFAULT_TIMEOUT,
         max_deliveries: int = DEFAULT_MAX_DELIVERIES,
@@ -260,6 +264,7 @@ class Client:
             "credit_bytes": credit_bytes,
             "name": name,
             "events": events,
+            "commit": commit,
             "shared": shared,
             "timeout": timeout,
             "max_deliveries": max_deliveries,

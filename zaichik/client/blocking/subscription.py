@@ -2,7 +2,7 @@
 
 Settling still follows the program message by message: the asynchronous subscription sees the
 message in hand, so everything below it is committed ten times a second and when the subscription
-ends.
+ends. With explicit commits, what was given out counts: what has crossed may still wait here.
 """
 
 from collections import deque
@@ -22,6 +22,7 @@ from zaichik.client.messages import (
     messages_of,
     rest_of,
 )
+from zaichik.client.subscription import check_given
 from zaichik_protocol import Messages
 
 Item = TypeVar("Item")  # Message, or Message | Missed with events=True
@@ -30,7 +31,7 @@ Item = TypeVar("Item")  # Message, or Message | Missed with events=True
 class Subscription(Generic[Item]):
     """An iterable over a topic's messages; `Client.subscribe` makes one.
 
-    Use it from one thread at a time.
+    Use it from one thread at a time; only `commit` may be called by others meanwhile.
 
     Attributes:
         redelivered: whether the message in hand was delivered to an earlier subscription of that
@@ -227,7 +228,10 @@ class Subscription(Generic[Item]):
             self._thread.call(self._fetch)
             if not self._items and self._inner.ended:
                 return None
-        return self._items.popleft()
+        item = self._items.popleft()
+        if isinstance(item, Lagged):
+            self._next = item.end
+        return item
 
     def _take(self, frame: Messages) -> None:
         self._frame, self._next = frame, frame.base
@@ -243,13 +247,21 @@ class Subscription(Generic[Item]):
         self._frame = None
         deque(self._messages, 0)  # exhausted, for a loop that has begun to run over it as well
 
-    def commit(self, message: Message) -> None:
+    def commit(self, message: Message | int) -> None:
         """Settle this message and all before it, and wait until the broker has confirmed that.
 
+        Other threads than the one that iterates may call it, too.
+
+        Args:
+            message: the message, or its offset: see `zaichik.Subscription.commit`.
+
         Raises:
-            NotInFlight, SubscriptionLost, EpochChanged, ValueError: see
-                `zaichik.Subscription.commit`.
+            NotInFlight, SubscriptionLost, EpochChanged, NoSuchSubscription, ValueError: see there.
         """
+        # At the end there may be offsets without messages, as in a table.
+        is_at_the_end = self.ended and self._frame is None
+        if isinstance(message, int) and not is_at_the_end:
+            check_given(self.topic, message, self.next)
         self._driver.call(self._inner.commit, message)
 
     def forget(self) -> None:

@@ -34,7 +34,7 @@ class WorkTerms:
                 "name"
             )
 
-    def applied(self, request: Subscribe, *, events: bool) -> Subscribe:
+    def applied(self, request: Subscribe, *, events: bool, explicit: bool = False) -> Subscribe:
         """Returns the request as one for a shared name.
 
         Raises:
@@ -47,6 +47,11 @@ class WorkTerms:
         if events:
             raise ValueError(
                 "messages of a shared name come without events; what was gone is in `lagged`"
+            )
+        if explicit:
+            raise ValueError(
+                "each message of a shared name is settled by itself: commit='explicit' is not for "
+                "it"
             )
         if not 0 <= self.max_deliveries < 2**16:
             raise ValueError(f"max_deliveries must be 0 to 65535, not {self.max_deliveries}")

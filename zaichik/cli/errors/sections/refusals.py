@@ -131,7 +131,8 @@ REFUSALS = (
         "true, and believing it would lose messages after a restart.",
         rules="CMT-2",
         then="Commit only messages that you got from this subscription: `await "
-        "subscription.commit(message)`. In a "
+        "subscription.commit(message)`, or `subscription.commit(message.offset)`, not the offset "
+        "after it. In a "
         "client of your own, `next` is one more than the last offset you handled. After a "
         "reconnect, wait until the "
         "message was delivered again.",
