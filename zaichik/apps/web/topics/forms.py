@@ -9,11 +9,11 @@ the stream ends, and its last line says why.
 | --- | --- | --- |
 | a message (no name) | see `lines` | the same with its `id` |
 | `lagged` | `start`, `end`, `count`: messages that were gone | `{"lagged": ...}` |
-| `deletions_missed` | `below`: drop what you hold; all of it comes again | `{"deletions_missed": ...}` |
+| `deletions_missed` | `below`: drop what you hold, it comes again | `{"deletions_missed": ...}` |
 | `epoch` | `epoch`, `text`: it is another topic, from its first message | an error |
 | `end` | `next`: `until` was reached | the end |
 | `failed` | `error`, `text`: nothing more will come | an error |
-| `bye` | `text`: the gateway ends the stream | an error |
+| `bye` | `error`, `text`: the gateway ends the stream | an error |
 """
 
 import json
@@ -56,8 +56,11 @@ class Form(Protocol):
     def deletions_missed(self, missed: DeletionsMissed) -> bytes:
         """Returns the report that keys may have been deleted unseen."""
 
+    def end(self, position: Position) -> bytes:
+        """Returns what says that all that was asked for has been sent."""
+
     def event(self, kind: str, data: JSON) -> bytes:
-        """Returns what ends the stream, or its topic."""
+        """Returns what ends the stream otherwise, or its topic."""
 
 
 class Events:
@@ -87,6 +90,10 @@ class Events:
     def deletions_missed(self, missed: DeletionsMissed) -> bytes:
         """See `Form`."""
         return self.event("deletions_missed", {"below": missed.below})
+
+    def end(self, position: Position) -> bytes:
+        """See `Form`. A browser that connects again behind it is told to stop."""
+        return f"id: {position}\n".encode() + self.event("end", {"next": position.next})
 
     def event(self, kind: str, data: JSON) -> bytes:
         """See `Form`."""
@@ -122,10 +129,14 @@ class Lines:
         """See `Form`."""
         return (_json({"deletions_missed": {"below": missed.below}}) + "\n").encode()
 
+    def end(self, position: Position) -> bytes:
+        """See `Form`. The answer ends, which says it."""
+        del position
+        return b""
+
     def event(self, kind: str, data: JSON) -> bytes:
         """See `Form`."""
-        if kind == "end":
-            return b""
+        del kind
         return (_json(data) + "\n").encode()
 
 

@@ -78,7 +78,9 @@ def _row(line: bytes) -> Row:
         raise ValueError("it is not a JSON object")  # noqa: TRY004 (what is wrong is the text)
     unknown = sorted(row.keys() - MEMBERS)
     if unknown:
-        raise ValueError(f"there is no member {unknown[0]!r}; there are {', '.join(sorted(MEMBERS))}")
+        raise ValueError(
+            f"there is no member {unknown[0]!r}; there are {', '.join(sorted(MEMBERS))}"
+        )
     payload = _bytes(row, "payload")
     if payload is None and row.get("payload", "") is not None:
         raise ValueError("there is no payload; null deletes a key from a table")

@@ -59,11 +59,9 @@ class Publishing:
         if is_batch:
             most *= TEXT_RATIO
         async with self._bodies.of(request, most) as body:
-            rows: list[Row]
+            rows: list[Row] = [(_key(key), body)]
             if is_batch:
                 rows = rows_of(body)
-            else:
-                rows = [(_key(key), body)]
             repeated = request.headers.get("idempotency-key")
             if repeated is None:
                 result = await _stored(line, topic, rows, Attempt(b""))
