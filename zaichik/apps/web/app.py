@@ -31,7 +31,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
@@ -45,7 +45,7 @@ from zaichik.apps.web.scraping import Scraped, Scraping
 from zaichik.apps.web.sessions import PUBLISHES, Session, Sessions
 from zaichik.apps.web.shown import safe, staged
 from zaichik.apps.web.stage.stages import Stages
-from zaichik.apps.web.topics.front import Topics
+from zaichik.apps.web.topics.front import Topics, TopicsRoute
 from zaichik.base.build import VERSION
 from zaichik.base.clock import Clock, SystemClock
 from zaichik.base.escapes import harmless
@@ -118,10 +118,10 @@ class Web:
         }
         self.app = Starlette(routes=self._routes(tasks), exception_handlers=handlers)
 
-    def _routes(self, tasks: TaskGroup) -> list[Route | Mount]:
+    def _routes(self, tasks: TaskGroup) -> list[BaseRoute]:
         """Returns what can be asked for, and who answers it."""
         options = self._options
-        routes: list[Route | Mount] = [Route(path, self._page) for path in PAGES]
+        routes: list[BaseRoute] = [Route(path, self._page) for path in PAGES]
         routes += [
             Route("/session", self._session),
             Route("/login", self._log_in, methods=["POST"]),
@@ -132,7 +132,7 @@ class Web:
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
         topics = Topics(self._program, can_write=options.can_write)
-        routes += [Mount("/topics", topics), Mount("/names", topics)]
+        routes.append(TopicsRoute(topics))
         scraped = options.scraped or Scraped(endpoint=options.endpoint)
         routes += Scraping(scraped, tasks, self.sessions.pages).routes
         for route in Stages(tasks, _staged).routes:

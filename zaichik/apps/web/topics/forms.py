@@ -147,14 +147,15 @@ def form_of(request: Request) -> Form:
         Refusal: it accepts neither.
     """
     accepted = set()
-    for field in request.headers.getlist("accept"):
+    fields = request.headers.getlist("accept")
+    for field in fields:
         for item in field.split(","):
             media_type, *parameters = (part.strip().lower() for part in item.split(";"))
             if not {"q=0", "q=0.0"} & set(parameters):
                 accepted.add(media_type)
     if LINES in accepted:
         return Lines()
-    if not accepted or accepted & {EVENTS, "text/*", "*/*"}:
+    if not fields or accepted & {EVENTS, "text/*", "*/*"}:
         return Events()
     raise Refusal("NOT_ACCEPTABLE", f"there is {EVENTS}, and {LINES}")
 

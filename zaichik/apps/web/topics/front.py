@@ -18,10 +18,12 @@ import anyio
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from zaichik import ZaichikError
 from zaichik.apps.web.events import Mailbox
+from zaichik.apps.web.guard import PROGRAMS
 from zaichik.apps.web.sessions import Session
 from zaichik.apps.web.topics.addresses import Address, fields_of
 from zaichik.apps.web.topics.bodies import Bodies
@@ -39,6 +41,30 @@ MOST_SETTLING = 1024  # bytes of a request that moves a position
 # What the page's own errors are called here.
 NAMES = {401: "LOGIN_REQUIRED", 403: "AUTH_FAILED", 429: "TOO_MANY_REQUESTS", 503: "NOT_ANSWERED"}
 READ_ONLY = "`zaichik web` was started without --write, so nothing is published or settled here"
+
+
+class TopicsRoute(BaseRoute):
+    """All paths that begin as these addresses do, whatever they have after that.
+
+    Starlette's own routes look at paths that are decoded already, in which a slash of a name is
+    like any other, and do not know names with a line end.
+
+    Args:
+        app: answers.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Returns whether this is such a path."""
+        if scope["type"] == "http" and scope["path"].startswith(PROGRAMS):
+            return Match.FULL, {}
+        return Match.NONE, {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self.app(scope, receive, send)
 
 
 class Topics:
