@@ -1,4 +1,4 @@
-"""What programs send to the addresses for them, without a socket, and what they read of a stream."""
+"""What programs send without a socket, and what they read of a stream."""
 
 import json
 from contextlib import asynccontextmanager, suppress

@@ -238,8 +238,8 @@ async def test_a_lost_answer_is_no_reason_to_store_twice(tmp_path, monkeypatch):
     """The broker stores a message and its answer is not waited for; then it is restarted."""
     monkeypatch.setattr(publishing, "PUBLISH_S", 0.0)
     port = free_port()
-    async with programs(port) as (program, web):
-        async with zaichik.running_broker(port=port, data=tmp_path) as _:
+    async with programs(port) as (program, _):
+        async with zaichik.running_broker(port=port, data=tmp_path):
             async with zaichik.connect(port=port) as client:
                 await client.create_topic("orders", durable=True)
             answer = await program.post("/topics/orders", b"x", idempotency_key="1")

@@ -1,6 +1,7 @@
 """What a stream brings, and how it goes on."""
 
 import json
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
@@ -278,21 +279,24 @@ async def test_a_restart_of_the_broker_costs_no_message(tmp_path, monkeypatch, r
     """Whether the client goes on by itself, or has given up and another one goes on."""
     monkeypatch.setattr(link, "RECONNECT_S", reconnect)
     port = free_port()
-    async with programs(port) as (program, _):
-        async with zaichik.running_broker(port=port, data=tmp_path):
-            async with zaichik.connect(port=port) as client:
-                await client.create_topic("orders", durable=True)
-                await published(client, *"ab")
-            context = program.reading(ALL)
-            stream = await context.__aenter__()
-            assert await stream.payloads(2) == ["a", "b"]
+
+    @asynccontextmanager
+    async def broker():
         async with (
             zaichik.running_broker(port=port, data=tmp_path),
             zaichik.connect(port=port) as client,
         ):
+            yield client
+
+    async with broker() as client:
+        await client.create_topic("orders", durable=True)
+    async with programs(port) as (program, _), program.reading(ALL) as stream:
+        async with broker() as client:
+            await published(client, *"ab")
+            assert await stream.payloads(2) == ["a", "b"]
+        async with broker() as client:
             await published(client, *"cd")
             assert await stream.payloads(2) == ["c", "d"]
-            await context.__aexit__(None, None, None)
 
 
 async def test_a_slow_reader_costs_its_credit_and_nothing_more():
@@ -323,7 +327,7 @@ async def test_a_stream_ends_with_its_client():
 
 async def test_a_gateway_that_stops_says_goodbye():
     async with (
-        broker_and_program() as (client, program, web),
+        broker_and_program() as (_, program, web),
         program.reading("/topics/orders") as stream,
         program.lines("/topics/orders") as lines,
     ):

@@ -6,7 +6,7 @@ long it may take is the connection's business (see `connection`).
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 from starlette.requests import Request
 
@@ -41,21 +41,25 @@ class Bodies:
         taken = 0
         chunks: list[bytes] = []
         try:
-            async for chunk in request.stream():
-                taken += len(chunk)
-                self._free -= len(chunk)
-                if taken > most:
-                    raise _too_large(most)
-                if self._free < 0:
-                    raise Refusal(
-                        "TOO_MANY_PUBLISHES",
-                        "as much is being published here as there is memory for; try again later",
-                        RETRY_S,
-                    )
-                chunks.append(chunk)
+            async with aclosing(request.stream()) as stream:
+                async for chunk in stream:
+                    taken += len(chunk)
+                    self._free -= len(chunk)
+                    self._check_room(taken, most)
+                    chunks.append(chunk)
             yield b"".join(chunks)
         finally:
             self._free += taken
+
+    def _check_room(self, taken: int, most: int) -> None:
+        if taken > most:
+            raise _too_large(most)
+        if self._free < 0:
+            raise Refusal(
+                "TOO_MANY_PUBLISHES",
+                "as much is being published here as there is memory for; try again later",
+                RETRY_S,
+            )
 
     def _check(self, request: Request, most: int) -> None:
         """Refuse what can be refused before the first byte."""
