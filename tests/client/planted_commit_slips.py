@@ -11,6 +11,13 @@ BLOCKING = "client/blocking/test_explicit_commits.py"
 COMMIT_SLIPS = [
     Slip(
         "a step settles what the program has not committed",
+        "client.subscription:Subscription._advance",
+        "not self._is_explicit",
+        "True",
+        EXPLICIT,
+    ),
+    Slip(
+        "what was fetched is settled though the program has not committed it",
         "client.subscription:Subscription._pass",
         "not self._is_explicit",
         "True",

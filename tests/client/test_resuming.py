@@ -676,6 +676,18 @@ async def test_forgetting_ends_it_and_the_next_one_begins_anew(caplog):
     assert not [record for record in caplog.records if "refused" in record.getMessage()]
 
 
+@pytest.mark.parametrize("credit", [1, 2, 1000])
+async def test_forgetting_ends_a_loop_whatever_is_left_to_commit(credit):
+    """Half of the credit is due to be committed, and nobody takes it."""
+    async with real_client() as client:
+        await client.create_topic("t", retention_ttl="forever")
+        await publish(client, 5)
+        async with client.subscribe("t", name="worker", credit=credit) as subscription:
+            assert await offsets(subscription, 1) == [0]
+            await subscription.forget()
+            assert [message async for message in subscription] == []
+
+
 # -- starting over -------------------------------------------------------------------------------
 
 

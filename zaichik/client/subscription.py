@@ -227,10 +227,15 @@ class Subscription(Generic[Item]):
         been quicker.
         """
         if self.in_hand is not None:
-            self._pass(max(self.in_hand.offset + 1, self._piece_end))
+            self._passed = max(self.in_hand.offset + 1, self._piece_end)
             self.in_hand = None
+            # As `_pass`, without a call for each message of a conversation.
+            if not self._is_explicit:
+                self._stepped = self._passed
         news = min(self._stepped, self._inbox.delivered) - self._inbox.committed
-        if news >= self._half_credit or self._stepped_bytes >= self._half_credit_bytes:
+        is_due = news >= self._half_credit or self._stepped_bytes >= self._half_credit_bytes
+        # What the broker does not have any more takes no commits, so it would be due for ever.
+        if is_due and self._inbox.is_live:
             self.commit_settled()
             # Other tasks have their turn, however much is here already.
             await anyio.lowlevel.checkpoint()
