@@ -14,6 +14,7 @@ from planted_commit_slips import COMMIT_SLIPS
 from planted_durable_slips import DURABLE_SLIPS
 from planted_explanations import WRONG
 from planted_following_slips import FOLLOWING_SLIPS
+from planted_http_slips import HTTP_SLIPS
 from planted_pattern_slips import PATTERN_SLIPS
 from planted_promises import BUGS
 from planted_queue_bugs import MODEL, WORLD
@@ -305,6 +306,7 @@ def test_every_bug_that_is_kept_can_still_be_planted():
         *PATTERN_SLIPS,
         *SHARED_SLIPS,
         *COMMIT_SLIPS,
+        *HTTP_SLIPS,
     ]
     mutants = [*SHIPPED_MUTANTS, *SHARED_MUTANTS, *KILLED_MUTANTS]
     for bug in [*slips, *MODEL, *WORLD, *mutants]:
@@ -403,6 +405,7 @@ def test_every_test_that_must_find_a_slip_exists():
         *PATTERN_SLIPS,
         *SHARED_SLIPS,
         *COMMIT_SLIPS,
+        *HTTP_SLIPS,
     ]:
         file, _, name = slip.test.partition("::")
         path = TESTS / file

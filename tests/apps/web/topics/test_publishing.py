@@ -1,6 +1,7 @@
 """A body becomes a message, or a batch, and is stored once."""
 
 import json
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
@@ -9,6 +10,7 @@ from programs import LINES, broker_and_program, programs
 import zaichik
 from zaichik.apps.web.topics import publishing
 from zaichik.apps.web.topics.front import TopicsRoute
+from zaichik.apps.web.topics.producers import Producers
 from zaichik.learn.server import free_port
 
 pytestmark = pytest.mark.anyio
@@ -129,7 +131,8 @@ async def test_a_chunked_body_is_counted_as_it_comes():
     async with broker_and_program() as (client, program, _):
         half = b"x" * (MOST // 2)
         assert (await program.chunked("/topics/orders", half, half)).status == 200
-        assert (await program.chunked("/topics/orders", half, half, b"x")).status == 413
+        answer = await program.chunked("/topics/orders", half, half, b"x")
+        assert (answer.status, answer.json["error"]) == (413, "BODY_TOO_LARGE")
         assert (await client.topic("orders"))["next_offset"] == 1
 
 
@@ -184,6 +187,17 @@ async def test_a_retry_with_the_key_of_a_request_gets_its_answer():
         assert await stored(client) == [(b"a", b"x")]
 
 
+async def test_an_answer_is_repeated_long_after_the_broker_has_forgotten_it():
+    """The broker remembers 64 answers to a producer."""
+    async with broker_and_program() as (client, program, _):
+        first = await program.post("/topics/orders", b"x", idempotency_key="1")
+        for _ in range(70):
+            await program.post("/topics/orders", b"y")
+        again = await program.post("/topics/orders", b"x", idempotency_key="1")
+        assert (again.status, again.body) == (200, first.body)
+        assert (await client.topic("orders"))["next_offset"] == 71
+
+
 async def test_a_batch_is_repeated_as_a_whole():
     lines = b'{"payload":"1"}\n{"payload":"2"}'
     async with broker_and_program() as (client, program, _):
@@ -234,24 +248,65 @@ async def test_a_refused_key_may_be_used_again():
         assert (await program.post("/topics/orders", b"x", idempotency_key="1")).status == 200
 
 
-async def test_a_lost_answer_is_no_reason_to_store_twice(tmp_path, monkeypatch):
-    """The broker stores a message and its answer is not waited for; then it is restarted."""
-    monkeypatch.setattr(publishing, "PUBLISH_S", 0.0)
-    port = free_port()
-    async with programs(port) as (program, _):
-        async with zaichik.running_broker(port=port, data=tmp_path):
-            async with zaichik.connect(port=port) as client:
-                await client.create_topic("orders", durable=True)
+@pytest.fixture
+def lost_answer(monkeypatch):
+    """The first answer of a broker never arrives."""
+    publish = Producers.publish
+    lost = []
+
+    async def lose_the_first(self, number, batch, *, tombstones):
+        result = await publish(self, number, batch, tombstones=tombstones)
+        if not lost:
+            lost.append(result)
+            raise zaichik.ConnectionLost("the answer was lost")
+        return result
+
+    monkeypatch.setattr(Producers, "publish", lose_the_first)
+
+
+async def test_a_lost_answer_is_no_reason_to_store_twice(lost_answer):
+    async with broker_and_program() as (client, program, _):
+        answer = await program.post("/topics/orders", b"x", idempotency_key="1")
+        assert (answer.status, answer.json["error"]) == (503, "CONNECTION_LOST")
+        for _ in range(2):
             answer = await program.post("/topics/orders", b"x", idempotency_key="1")
-            assert answer.status == 503
-        monkeypatch.setattr(publishing, "PUBLISH_S", 60)
+            assert (answer.status, answer.json["offset"]) == (200, 0)
+        assert await stored(client) == [(None, b"x")]
+
+
+async def test_nor_is_a_restart_of_the_broker_where_a_disk_remembers(tmp_path, lost_answer):
+    port = free_port()
+
+    @asynccontextmanager
+    async def broker():
         async with (
             zaichik.running_broker(port=port, data=tmp_path),
             zaichik.connect(port=port) as client,
         ):
+            yield client
+
+    async with programs(port) as (program, _):
+        async with broker() as client:
+            await client.create_topic("orders", durable=True)
+            answer = await program.post("/topics/orders", b"x", idempotency_key="1")
+            assert answer.status == 503
+        async with broker() as client:
             answer = await program.post("/topics/orders", b"x", idempotency_key="1")
             assert (answer.status, answer.json["offset"]) == (200, 0)
             assert await stored(client) == [(None, b"x")]
+
+
+async def test_where_it_remembers_nothing_a_retry_is_stored_in_the_new_topic(lost_answer):
+    port = free_port()
+    async with programs(port) as (program, _):
+        async with zaichik.running_broker(port=port):
+            assert (await program.post("/topics/orders", b"w")).status == 503
+            # The first of its producer has an answer, so this one has another number than 0.
+            assert (await program.post("/topics/orders", b"w")).status == 200
+        async with zaichik.running_broker(port=port), zaichik.connect(port=port) as client:
+            await client.create_topic("orders", retention_ttl="forever")
+            answer = await program.post("/topics/orders", b"x", idempotency_key="1")
+            assert (answer.status, answer.json["offset"]) == (200, 0)
 
 
 async def test_producers_serve_one_request_after_the_other():

@@ -93,13 +93,13 @@ def _bytes(row: JSON, name: str) -> bytes | None:
     if name in row and coded_name in row:
         raise ValueError(f"{name} and {coded_name} exclude each other")
     if coded_name in row:
-        return b64decode(_checked(row, coded_name), validate=True)
+        return b64decode(_text_of(row, coded_name), validate=True)
     if row.get(name) is None:
         return None
-    return _checked(row, name).encode()
+    return _text_of(row, name).encode()
 
 
-def _checked(row: JSON, name: str) -> str:
+def _text_of(row: JSON, name: str) -> str:
     value = row[name]
     if not isinstance(value, str):
         raise ValueError(f"{name} must be a text")  # noqa: TRY004 (what is wrong is the text)
