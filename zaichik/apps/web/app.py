@@ -45,6 +45,7 @@ from zaichik.apps.web.scraping import Scraped, Scraping
 from zaichik.apps.web.sessions import PUBLISHES, Session, Sessions
 from zaichik.apps.web.shown import safe, staged
 from zaichik.apps.web.stage.stages import Stages
+from zaichik.apps.web.topics.counts import Counts
 from zaichik.apps.web.topics.front import Topics, TopicsRoute
 from zaichik.base.build import VERSION
 from zaichik.base.clock import Clock, SystemClock
@@ -131,10 +132,11 @@ class Web:
             Route("/explain", self._explain),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
-        topics = Topics(self._program, can_write=options.can_write)
+        counts = Counts()
+        topics = Topics(self._program, counts, can_write=options.can_write)
         routes.append(TopicsRoute(topics))
         scraped = options.scraped or Scraped(endpoint=options.endpoint)
-        routes += Scraping(scraped, tasks, self.sessions.pages).routes
+        routes += Scraping(scraped, tasks, self.sessions.pages, counts).routes
         for route in Stages(tasks, _staged).routes:
             routes.append(self._login_required(route))
         if options.can_write:

@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from browsing import OURS
-from programs import Program, broker_and_program, programs
+from programs import LINES, Program, broker_and_program, programs
 
 import zaichik
 from zaichik.apps.web import app
@@ -287,6 +287,26 @@ async def until_gone(port):
         while True:
             async with await anyio.connect_tcp("127.0.0.1", port):
                 pass
+
+
+async def test_metrics_count_what_programs_do():
+    async with broker_and_program() as (_, program, _):
+        lines = b'{"payload":"1"}\n{"payload":"2"}'
+        await program.post("/topics/orders", lines, content_type=LINES)
+        await program.post("/topics/orders", b"3", idempotency_key="1")
+        await program.post("/topics/orders", b"3", idempotency_key="1")
+        await program.get("/topics/")
+        async with program.reading("/topics/orders") as stream:
+            await stream.began()
+            metrics = (await program.get("/metrics")).text
+    for line in (
+        "http_streams 1.0",
+        'http_answers_total{status="2xx"} 4.0',
+        'http_answers_total{status="4xx"} 1.0',
+        'http_answers_total{status="5xx"} 0.0',
+        "http_published_messages_total 3.0",
+    ):
+        assert f"\nzaichik_{line}\n" in metrics
 
 
 async def test_secrets_are_in_no_answer_and_no_text(caplog):

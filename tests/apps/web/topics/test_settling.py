@@ -145,8 +145,9 @@ async def test_a_body_that_is_too_long_is_refused():
         assert await settle(program, b" " * 1025) == (413, "BODY_TOO_LARGE")
 
 
-async def test_a_name_that_was_taken_over_is_not_taken_back():
+async def test_a_name_that_was_taken_over_is_not_taken_back(monkeypatch):
     """Two pages of one name would take it from each other for ever."""
+    monkeypatch.setattr(reading, "COMMENT_S", 0.01)
     async with broker_and_program() as (client, program, _):
         await published(client, "a")
         async with program.reading(BILL) as first:
@@ -155,7 +156,9 @@ async def test_a_name_that_was_taken_over_is_not_taken_back():
                 assert await second.payloads(1) == ["a"]
                 kind, data = await first.next()
                 assert (kind, data["error"]) == ("failed", "TAKEN_OVER")
-                assert not first.over.is_set()
+                # It stays open, so that its browser has no reason to connect again.
+                for _ in range(3):
+                    assert await first.until(b"\n\n") == ":"
                 await published(client, "b")
                 assert await second.payloads(1) == ["b"]
                 # Settling goes over the one that has it.

@@ -13,6 +13,7 @@
 | `reading` | a stream: what is sent, and when it ends |
 | `settling` | positions of names, which only the client moves |
 | `link` | one connection to the broker for each user |
+| `counts` | what is counted for metrics |
 | `statuses` | the status of every error, in one table |
 
 What a client may send, and what it gets, is in `docs/use/http.md`.

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from zaichik import ZaichikError
 from zaichik.apps.web.events import Mailbox
@@ -27,6 +27,7 @@ from zaichik.apps.web.guard import PROGRAMS
 from zaichik.apps.web.sessions import Session
 from zaichik.apps.web.topics.addresses import Address, fields_of
 from zaichik.apps.web.topics.bodies import Bodies
+from zaichik.apps.web.topics.counts import Counts
 from zaichik.apps.web.topics.forms import form_of
 from zaichik.apps.web.topics.positions import MOST, Position
 from zaichik.apps.web.topics.publishing import Publishing
@@ -72,20 +73,33 @@ class Topics:
 
     Args:
         asker: returns the session of a request.
+        counts: counts what is answered.
         can_write: whether programs may publish and settle.
     """
 
-    def __init__(self, asker: Callable[[Request], Awaitable[Session]], *, can_write: bool) -> None:
+    def __init__(
+        self,
+        asker: Callable[[Request], Awaitable[Session]],
+        counts: Counts,
+        *,
+        can_write: bool,
+    ) -> None:
+        self._counts = counts
         self._asker = asker
         self._can_write = can_write
-        self._publishing = Publishing()
+        self._publishing = Publishing(counts)
         self._settling = Settling()
         self._bodies = Bodies(64 * MOST_SETTLING)
-        self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         request = Request(scope, receive)
+
+        async def send_counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._counts.answered(message["status"])
+            await send(message)
+
         try:
             address = Address.of(scope)
             if address.name:
@@ -94,7 +108,7 @@ class Topics:
             else:
                 _check_method(request, "GET", "POST")
                 if request.method == "GET":
-                    await self._read(request, address, send)
+                    await self._read(request, address, send_counted)
                     return
                 response = await self._publish(request, address)
         except Refusal as refusal:
@@ -107,7 +121,7 @@ class Topics:
             response = _of_page(error).response
         except ClientDisconnect:
             return
-        await response(scope, receive, send)
+        await response(scope, receive, send_counted)
 
     async def _publish(self, request: Request, address: Address) -> Response:
         fields = fields_of(request.scope, "key")
@@ -130,21 +144,21 @@ class Topics:
             # With this status a browser does not come again.
             await Response(status_code=204)(request.scope, request.receive, send)
             return
-        if self._streams >= MOST_STREAMS:
+        if self._counts.streams >= MOST_STREAMS:
             raise Refusal(
                 "TOO_MANY_STREAMS",
                 f"{MOST_STREAMS} streams are open, which is the limit; close one",
                 RETRY_S,
             )
         mailbox = Mailbox()
-        self._streams += 1
+        self._counts.streams += 1
         session.readers.add(mailbox)
         try:
             reading = Reading(session.link, self._settling, wanted, form, mailbox)
             await reading(request.scope, request.receive, send)
         finally:
             session.readers.remove(mailbox)
-            self._streams -= 1
+            self._counts.streams -= 1
 
     async def _settle(self, request: Request, address: Address) -> Response:
         fields_of(request.scope)

@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from zaichik import BatchResult, BrokerError, ProducerUnknown
 from zaichik.apps.web.topics.bodies import Bodies
+from zaichik.apps.web.topics.counts import Counts
 from zaichik.apps.web.topics.idempotency import Attempt, Idempotency
 from zaichik.apps.web.topics.lines import Row, rows_of
 from zaichik.apps.web.topics.link import Line
@@ -29,9 +30,14 @@ TEXT_RATIO = 2
 
 
 class Publishing:
-    """Publishes the bodies of requests."""
+    """Publishes the bodies of requests.
 
-    def __init__(self) -> None:
+    Args:
+        counts: counts what is published.
+    """
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
         self._bodies = Bodies()
         self._idempotency = Idempotency()
 
@@ -64,14 +70,21 @@ class Publishing:
                 rows = rows_of(body)
             repeated = request.headers.get("idempotency-key")
             if repeated is None:
-                result = await _stored(line, topic, rows, Attempt(b""))
+                result = await self._stored(line, topic, rows, Attempt(b""))
                 return _answer(result, is_batch=is_batch)
             digest = _digest(key, body, is_batch=is_batch)
             async with self._idempotency.turn(user, topic, repeated, digest) as attempt:
                 if not attempt.answer:
-                    result = await _stored(line, topic, rows, attempt)
+                    result = await self._stored(line, topic, rows, attempt)
                     self._idempotency.keep(attempt, _answer(result, is_batch=is_batch))
                 return attempt.answer
+
+    async def _stored(
+        self, line: Line, topic: str, rows: list[Row], attempt: Attempt
+    ) -> BatchResult:
+        result = await _stored(line, topic, rows, attempt)
+        self._counts.published += len(rows)
+        return result
 
 
 async def _stored(line: Line, topic: str, rows: list[Row], attempt: Attempt) -> BatchResult:
