@@ -158,7 +158,7 @@ HTTP_SLIPS = [
         "topics.reading:_until_gone",
         "scope.cancel()",
         "pass",
-        READING,
+        READING + "::test_a_stream_ends_with_its_client",
     ),
     Slip(
         "a browser that begins before the first message begins at the next one",

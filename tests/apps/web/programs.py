@@ -54,14 +54,14 @@ class Program(Browser):
 
     @asynccontextmanager
     async def _stream(self, address, headers, kind):
-        async with anyio.create_task_group() as tasks:
-            stream = kind(self._app, self._scope("GET", address, headers))
-            tasks.start_soon(stream.run)
-            try:
-                with anyio.fail_after(GUARD):
+        with anyio.fail_after(GUARD):
+            async with anyio.create_task_group() as tasks:
+                stream = kind(self._app, self._scope("GET", address, headers))
+                tasks.start_soon(stream.run)
+                try:
                     yield stream
-            finally:
-                stream.leave()
+                finally:
+                    stream.leave()
 
 
 class Streamed:
