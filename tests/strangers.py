@@ -11,6 +11,8 @@ STRANGERS = {
     "tests/apps/web/test_deployed.py": "promtool",
     "tests/apps/web/test_page.py": "a browser",
     "tests/apps/web/test_scraping.py": "Prometheus",
+    "tests/apps/web/topics/test_curl.py": "curl",
+    "tests/apps/web/topics/test_event_source.py": "a browser",
     "tests/chaos/test_system_calls.py": "strace, and the right to trace",
     "tests/cli/test_interrupts.py::test_sigterm_ends_the_first_process": "a namespace",
     "tests/deploy/test_dockerfile.py": "hadolint",

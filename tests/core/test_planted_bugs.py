@@ -11,6 +11,7 @@ import pytest
 from planted_commit_slips import COMMIT_SLIPS
 from planted_durable_slips import DURABLE_SLIPS
 from planted_following_slips import FOLLOWING_SLIPS
+from planted_http_slips import HTTP_SLIPS
 from planted_pattern_slips import PATTERN_SLIPS
 from planted_promises import BUGS
 from planted_shared_slips import SHARED_SLIPS
@@ -42,7 +43,15 @@ SAMPLE_OF_SLIPS = [
     "a frame has records that the user may not read",
     "a close in good order is a loss",
 ]
-ALL_SLIPS = [*SLIPS, *DURABLE_SLIPS, *FOLLOWING_SLIPS, *PATTERN_SLIPS, *SHARED_SLIPS, *COMMIT_SLIPS]
+ALL_SLIPS = [
+    *SLIPS,
+    *DURABLE_SLIPS,
+    *FOLLOWING_SLIPS,
+    *PATTERN_SLIPS,
+    *SHARED_SLIPS,
+    *COMMIT_SLIPS,
+    *HTTP_SLIPS,
+]
 PAGE = Path(__file__).parents[2] / "docs" / "run" / "reliability.md"
 
 

@@ -99,3 +99,21 @@ async def test_when_all_places_are_taken_the_oldest_that_asks_nothing_makes_room
         assert b"event: bye" in await received(page)
         for stream in idle:
             await stream.aclose()
+
+
+async def test_the_second_half_of_an_answer_does_not_wait_for_the_first_to_be_acknowledged(
+    monkeypatch,
+):
+    """Nagle's algorithm would hold it back, and a client delays what it acknowledges by 40 ms."""
+    made, without_delay = connection.Connection.connection_made, []
+
+    def note(self, transport):
+        made(self, transport)
+        raw = transport.get_extra_info("socket")
+        without_delay.append(raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(connection.Connection, "connection_made", note)
+    async with served() as (port, _), await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(BEGUN % port + b"\r\n")
+        assert (await stream.receive()).startswith(b"HTTP/1.1 200")
+    assert without_delay[0] != 0

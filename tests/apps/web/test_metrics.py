@@ -240,6 +240,11 @@ def test_a_broker_that_has_not_answered_is_down():
         "zaichik_build_info{,1}",
         "zaichik_up{}",
         "zaichik_view_streams{}",
+        "zaichik_http_streams{}",
+        "zaichik_http_answers_total{2xx}",
+        "zaichik_http_answers_total{4xx}",
+        "zaichik_http_answers_total{5xx}",
+        "zaichik_http_published_messages_total{}",
     ]
 
 
@@ -258,7 +263,7 @@ def test_there_are_no_more_series_than_were_asked_for():
 
 def test_few_names_are_labels_and_none_that_a_stranger_makes_up():
     assert {label for family in metrics.ALL for label in family.labels} == {
-        "topic", "session", "name", "reason", "event", "version", "protocol", "kind",
+        "topic", "session", "name", "reason", "event", "version", "protocol", "kind", "status",
     }  # fmt: skip
 
 

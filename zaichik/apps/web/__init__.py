@@ -16,5 +16,6 @@ A program of its own, and to the broker a client like any other.
 | `events` | what is sent to a page: everything at first, then only what has changed |
 | `commands` | what is on screen, as command lines and as Python |
 | `scraping`, `metrics` | for programs: Prometheus, and health checks |
+| `topics` | for programs: publishing and reading with `curl` and `EventSource` |
 | `stage` | scenes for teachers, on brokers of their own |
 """

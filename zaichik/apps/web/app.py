@@ -10,6 +10,7 @@
 | `GET /state` | the same once, as JSON, for programs and for pages without a stream |
 | `GET /explain` | what became of a message of `topic=`: at `offset=`, or the newest of `key=` |
 | `POST /publish` | what became of `{"topic": …, "key": …, "payload": …}`; only with `--write` |
+| `/topics/...`, `/names/...` | for programs that publish and read: see `topics` |
 | `/stage/...` | a scene for a class, step by step: see `stage.stages` |
 | `GET /metrics`, `/healthz`, `/readyz` | for programs: see `scraping` |
 """
@@ -30,7 +31,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
@@ -44,6 +45,8 @@ from zaichik.apps.web.scraping import Scraped, Scraping
 from zaichik.apps.web.sessions import PUBLISHES, Session, Sessions
 from zaichik.apps.web.shown import safe, staged
 from zaichik.apps.web.stage.stages import Stages
+from zaichik.apps.web.topics.counts import Counts
+from zaichik.apps.web.topics.front import Topics, TopicsRoute
 from zaichik.base.build import VERSION
 from zaichik.base.clock import Clock, SystemClock
 from zaichik.base.escapes import harmless
@@ -116,10 +119,10 @@ class Web:
         }
         self.app = Starlette(routes=self._routes(tasks), exception_handlers=handlers)
 
-    def _routes(self, tasks: TaskGroup) -> list[Route | Mount]:
+    def _routes(self, tasks: TaskGroup) -> list[BaseRoute]:
         """Returns what can be asked for, and who answers it."""
         options = self._options
-        routes: list[Route | Mount] = [Route(path, self._page) for path in PAGES]
+        routes: list[BaseRoute] = [Route(path, self._page) for path in PAGES]
         routes += [
             Route("/session", self._session),
             Route("/login", self._log_in, methods=["POST"]),
@@ -129,8 +132,11 @@ class Web:
             Route("/explain", self._explain),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
+        counts = Counts()
+        topics = Topics(self._program, counts, can_write=options.can_write)
+        routes.append(TopicsRoute(topics))
         scraped = options.scraped or Scraped(endpoint=options.endpoint)
-        routes += Scraping(scraped, tasks, self.sessions.pages).routes
+        routes += Scraping(scraped, tasks, self.sessions.pages, counts).routes
         for route in Stages(tasks, _staged).routes:
             routes.append(self._login_required(route))
         if options.can_write:
@@ -155,6 +161,20 @@ class Web:
         if found is None:
             raise HTTPException(401, "log in first")
         return found
+
+    async def _program(self, request: Request) -> Session:
+        """Returns the session of a program's request, or of one by the page.
+
+        Raises:
+            HTTPException, ZaichikError: there is none.
+        """
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        # Where nobody logs in, every token would be as good as another.
+        if not scheme or await self.sessions.anybody() is not None:
+            return await self._asker(request)
+        if scheme.lower() != "bearer" or not token.strip():
+            raise HTTPException(401, "programs log in with Authorization: Bearer TOKEN")
+        return await self.sessions.bearing(token.strip())
 
     def _login_required(self, route: Route) -> Route:
         """Returns a route that answers logged-in users only, where a login is needed."""

@@ -8,6 +8,10 @@ out:
 - A POST must come from a page of ours: `Origin` is compared with the same list, and never with
   `Host`, which in a rebound page is the same. It must be JSON and have `X-Zaichik: 1`, which a page
   elsewhere cannot send unasked, and nothing here answers the question whether it may (CORS).
+- The addresses for programs take requests from programs as well, and from no other site's page: a
+  browser says with `Origin` where a POST comes from, and with `Sec-Fetch-Site` that it is a
+  browser. So what has neither was sent by a program, and an `Origin` must be one of ours, whatever
+  the content type: forms and plain text need no permission to be sent elsewhere.
 - No request that the browser itself marks as another site's is answered with data. All that another
   site may do is link to the page.
 - Answers forbid the page everything but its own files: no inline script, no frame, no other host.
@@ -17,12 +21,15 @@ from collections.abc import Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from zaichik.apps.web.names import PageName
+from zaichik.apps.web.topics.statuses import Refusal
 
 MAX_BODY = 1024 * 1024
+NAMES_OF = {403: "FOREIGN_ORIGIN", 421: "MISDIRECTED_REQUEST"}  # of what is refused here
+PROGRAMS = ("/topics/", "/names/")  # addresses for programs begin with one of these
 # Addresses of the page, which reads there what to show.
 PAGES = ("/", "/topic", "/connections", "/stage")
 NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -81,7 +88,10 @@ class Guard:
             await self._app(scope, receive, send_with_headers)
         else:
             status, sentence = problem
-            await PlainTextResponse(f"{sentence}\n", status)(scope, receive, send_with_headers)
+            response: Response = PlainTextResponse(f"{sentence}\n", status)
+            if scope["path"].startswith(PROGRAMS):
+                response = Refusal(NAMES_OF[status], sentence).response
+            await response(scope, receive, send_with_headers)
 
     def _problem(self, request: Request) -> tuple[int, str] | None:
         """Returns what is wrong with a request, as a status and a sentence; None: nothing."""
@@ -94,11 +104,23 @@ class Guard:
         is_link = headers.get("sec-fetch-mode") == "navigate" and request.scope["path"] in PAGES
         if site not in {"same-origin", "none"} and not (is_link and request.method == "GET"):
             return 403, "another site has asked for this"
+        if request.scope["path"].startswith(PROGRAMS):
+            return self._problem_of_program(request)
         if request.method in {"GET", "HEAD"}:
             return None
         if request.method != "POST":
             return 405, "only GET, HEAD and POST are answered"
         return self._problem_of_post(headers)
+
+    def _problem_of_program(self, request: Request) -> tuple[int, str] | None:
+        """Returns what is wrong with a request for an address for programs."""
+        origins = request.headers.getlist("origin")
+        is_ours = len(origins) == 1 and origins[0].lower() in self._origins
+        # All browsers send an Origin with a POST.
+        is_browser = "sec-fetch-site" in request.headers and request.method not in {"GET", "HEAD"}
+        if (origins or is_browser) and not is_ours:
+            return 403, "only programs and the page itself may send this, not other sites"
+        return None
 
     def _problem_of_post(self, headers: Headers) -> tuple[int, str] | None:
         if (

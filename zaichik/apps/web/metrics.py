@@ -17,6 +17,7 @@ from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from zaichik.apps.web.topics.counts import Counts
 from zaichik.base.clock import SECOND_US
 from zaichik_protocol import PROTOCOL_VERSION, ErrorCode
 
@@ -314,6 +315,13 @@ POLLS = Family(
     "zaichik_view_poll_seconds", "How long the broker took to answer.", "", "histogram", ("kind",)
 )
 STREAMS = Family("zaichik_view_streams", "Pages that are open.", "value")
+HTTP_STREAMS = Family("zaichik_http_streams", "Streams that programs read over HTTP.", "value")
+HTTP_ANSWERS = Family(
+    "zaichik_http_answers", "Answers to programs over HTTP.", "value", "counter", ("status",)
+)
+HTTP_PUBLISHED = Family(
+    "zaichik_http_published_messages", "Messages published over HTTP.", "value", "counter"
+)
 ALL = (
     BUILD,
     UP,
@@ -329,6 +337,9 @@ ALL = (
     *UNLISTED,
     POLLS,
     STREAMS,
+    HTTP_STREAMS,
+    HTTP_ANSWERS,
+    HTTP_PUBLISHED,
 )
 
 
@@ -470,6 +481,7 @@ class Metrics(Collector):
     Args:
         topics, sessions: how many have series of their own.
         streams: returns how many pages are open.
+        counts: what programs have done; None: nothing.
 
     Attributes:
         polls: the histogram of how long the broker took.
@@ -477,13 +489,20 @@ class Metrics(Collector):
         prefix: the topics that were asked for; "" asks for everything.
     """
 
-    def __init__(self, topics: int, sessions: int, streams: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        topics: int,
+        sessions: int,
+        streams: Callable[[], int] = lambda: 0,
+        counts: Counts | None = None,
+    ) -> None:
         self.polls = Histogram(
             POLLS.name, POLLS.text, POLLS.labels, buckets=POLL_SECONDS, registry=None
         )
         self.reading: Reading | None = None
         self.prefix = ""
         self._most, self._streams = (topics, sessions), streams
+        self._counts = counts or Counts()
         self._chosen: dict[str, tuple[Chosen, Chosen]] = {}
         self._totals = Totals()
         self._names = Names()
@@ -506,6 +525,9 @@ class Metrics(Collector):
             yield metric
         if not self.prefix:
             yield STREAMS.of([((), {"value": self._streams()})])
+            yield HTTP_STREAMS.of([((), {"value": self._counts.streams})])
+            yield HTTP_ANSWERS.of(_named(self._counts.answers))
+            yield HTTP_PUBLISHED.of([((), {"value": self._counts.published})])
 
     def _of_broker(self, broker: Row, topics: list[Row]) -> Iterator[Metric]:
         if self._boot[0] != broker["boot"]:

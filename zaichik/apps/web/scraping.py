@@ -32,6 +32,7 @@ from zaichik import (
 )
 from zaichik.apps.watch.polling import Poller
 from zaichik.apps.web.metrics import Metrics, Reading, Row
+from zaichik.apps.web.topics.counts import Counts
 from zaichik.base.escapes import harmless
 from zaichik_protocol import Kind
 
@@ -122,6 +123,7 @@ class Scraping:
         scraped: what they may read.
         tasks: connections live there.
         streams: returns how many pages are open.
+        counts: what programs have done; None: nothing.
 
     Attributes:
         metrics: the collector; other pollers may count their questions in its `polls`.
@@ -129,9 +131,13 @@ class Scraping:
     """
 
     def __init__(
-        self, scraped: Scraped, tasks: TaskGroup, streams: Callable[[], int] = lambda: 0
+        self,
+        scraped: Scraped,
+        tasks: TaskGroup,
+        streams: Callable[[], int] = lambda: 0,
+        counts: Counts | None = None,
     ) -> None:
-        self.metrics = Metrics(scraped.topics, scraped.sessions, streams)
+        self.metrics = Metrics(scraped.topics, scraped.sessions, streams, counts)
         self._scraped = scraped
         self._latest: tuple[str, float, Reading] | None = (
             None  # of which topics, asked when, and the answer

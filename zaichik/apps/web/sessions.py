@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from zaichik import AuthFailed, Credentials, Endpoint, connect
 from zaichik.apps.web.events import Mailbox
 from zaichik.apps.web.hub import Hub
+from zaichik.apps.web.topics.link import Link
 from zaichik.base.clock import MINUTE_US, Clock
 from zaichik.server.access.backoff import A_SECOND, FAILURES, Bucket
 
@@ -44,7 +45,9 @@ class Session:
     Attributes:
         hub: asks the broker for it.
         credentials: what it has logged in with; None without a login.
+        link: publishes and reads for it, as its user's programs do.
         pages: the mailboxes of its streams.
+        readers: those of the streams that its programs read (see `topics`).
         seen_us: when it last asked for anything.
         publishes: how many messages it may publish now.
     """
@@ -52,13 +55,23 @@ class Session:
     hub: Hub
     credentials: Credentials | None
     seen_us: int
+    link: Link
     pages: set[Mailbox] = field(default_factory=set)
+    readers: set[Mailbox] = field(default_factory=set)
     publishes: Bucket = field(default_factory=lambda: Bucket(PUBLISHES, PUBLISHES))
 
     def end(self, text: str, *, login: bool = False) -> None:
         """End its streams."""
-        for page in self.pages:
-            page.end(text, login=login)
+        for stream in self.pages | self.readers:
+            stream.end(text, login=login)
+
+    @property
+    def owner(self) -> str:
+        """Whose names and keys its programs use: those of a user, or of everybody."""
+        if self.credentials is None or self.hub.user:
+            return self.hub.user
+        # The broker has not said yet who this is. No user's name has a zero byte.
+        return f"\0{id(self.hub)}"
 
 
 class Sessions:
@@ -77,6 +90,7 @@ class Sessions:
         self._endpoint = replace(endpoint, credentials=None)
         self._tasks, self._clock, self._is_reachable = tasks, clock, is_reachable
         self._turn = anyio.Lock()
+        self._bearing = anyio.Lock()
         self._failures = Bucket(FAILURES // 2, A_SECOND)
         self._sessions: dict[str, Session] = {}
         self._anybody: Session | None = None
@@ -89,7 +103,7 @@ class Sessions:
         if self._is_reachable:
             return None
         if self._anybody is None:
-            self._anybody = Session(self._hub(None), None, self._clock.now_us())
+            self._anybody = self._session(None)
         hub = self._anybody.hub
         await hub.settled.wait()
         # A hub that was refused is not asked again: that counts as a failed login.
@@ -116,14 +130,36 @@ class Sessions:
             )
         async with self._turn:
             await self._try(replace(self._endpoint, credentials=credentials))
-        shared = next(
-            (known.hub for known in self._sessions.values() if known.credentials == credentials),
-            None,
-        )
-        session = Session(shared or self._hub(credentials), credentials, self._clock.now_us())
+        session = self._session(credentials)
         cookie = secrets.token_urlsafe(32)
         self._sessions[cookie] = session
         return cookie, session
+
+    async def bearing(self, token: str) -> Session:
+        """Returns the session of a program, which sends its token with each request.
+
+        Raises:
+            NotLoggedIn: there is none.
+            ZaichikError: the broker does not answer, or does not want another connection.
+        """
+        credentials = Credentials("", token)
+        self.drop_idle()
+        session = self._known(credentials)
+        if session is None:
+            # A program that begins with many requests at once logs in with one of them.
+            async with self._bearing:
+                session = self._known(credentials)
+                if session is None:
+                    _, session = await self.log_in(credentials)
+        session.seen_us = self._clock.now_us()
+        await session.hub.settled.wait()
+        return session
+
+    def _known(self, credentials: Credentials) -> Session | None:
+        for session in self._sessions.values():
+            if session.credentials == credentials:
+                return session
+        return None
 
     async def _try(self, endpoint: Endpoint) -> None:
         if self._failures.wait_us(self._clock.now_us()):
@@ -150,6 +186,7 @@ class Sessions:
             session.end(text, login=True)
             if all(other.hub is not session.hub for other in self._sessions.values()):
                 session.hub.scope.cancel()
+                session.link.close()
 
     def pages(self) -> int:
         """Returns how many streams there are."""
@@ -167,12 +204,17 @@ class Sessions:
         """End sessions that were idle for too long, or whose login the broker no longer accepts."""
         now_us = self._clock.now_us()
         for cookie, session in list(self._sessions.items()):
-            if session.pages:
+            if session.pages or session.readers:
                 session.seen_us = now_us
             if now_us - session.seen_us > IDLE_US or session.hub.refused:
                 self.log_out(cookie, "the login has ended")
 
-    def _hub(self, credentials: Credentials | None) -> Hub:
-        hub = Hub(replace(self._endpoint, credentials=credentials), self._turn)
+    def _session(self, credentials: Credentials | None) -> Session:
+        """Returns a new session, which shares the connections of others with these credentials."""
+        now_us = self._clock.now_us()
+        if credentials is not None and (known := self._known(credentials)):
+            return Session(known.hub, credentials, now_us, known.link)
+        endpoint = replace(self._endpoint, credentials=credentials)
+        hub = Hub(endpoint, self._turn)
         self._tasks.start_soon(hub.run)
-        return hub
+        return Session(hub, credentials, now_us, Link(endpoint, self._tasks, self._turn))

@@ -10,9 +10,14 @@ If the broker requires a login, each browser logs in for itself, with a token or
 kept in memory only. Pages never use the login of this command, because everyone who can reach the
 page would see what you may see. Only --metrics uses it, for Prometheus, at /metrics.
 
+Programs read topics at /topics/NAME, as server-sent events or as lines of JSON, and with --write
+they publish there, too. With access control, they send Authorization: Bearer TOKEN.
+
 Examples:
   zaichik web                    # at http://127.0.0.1:8080
   zaichik web --write            # with a box to publish messages
+  curl -N 'http://127.0.0.1:8080/topics/orders?start=earliest'
+  curl -d 'two apples' 'http://127.0.0.1:8080/topics/orders?key=alice'
   zaichik web --metrics          # with what you may see at /metrics, for all
   zaichik web --connect zaichiks://broker.example:8889 --port 9000
   zaichik web --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem \
@@ -74,7 +79,7 @@ ARGUMENTS = (
     argument(
         "--port PORT", "port to listen on; 0 takes a free one", address.port, default=DEFAULT_PORT
     ),
-    argument("--write", "let pages publish messages"),
+    argument("--write", "let pages and programs publish messages"),
     argument(
         "--metrics",
         "let everyone who can reach the address read /metrics, which shows what the login of this "

@@ -1,0 +1,126 @@
+"""The answers to the last requests that had an `Idempotency-Key`, so that a retry is safe.
+
+A client that has lost its connection, or has had no answer in time, sends its request again with
+the same key. If the first one was answered, the answer is repeated; if it is still under way, the
+second one waits for it; and if it was given up, the second one sends the same batch under the same
+number, which the broker stores once (PUB-4). A key belongs to a user and a topic.
+
+The keys are in memory. When there are too many, the oldest one of the user who has most goes first:
+nobody can make those of others be forgotten.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+
+from zaichik.apps.web.topics.producers import Number
+from zaichik.apps.web.topics.statuses import Refusal
+
+MOST_KEYS = 10_000
+MOST_BYTES = 16 * 1024 * 1024  # of answers: those to large batches may be long
+MOST_KEY = 255
+_KEY = re.compile(r"[!-~]([ -~]*[!-~])?", re.ASCII)
+
+
+@dataclass(eq=False, slots=True)
+class Attempt:
+    """A request, and all that repeat it.
+
+    Attributes:
+        digest: what was to be published; a key stands for one thing.
+        number: of the batch, from the first attempt to send it on.
+        answer: what was answered; empty: nothing yet.
+        turn: held by the one request that publishes.
+        waiting: how many requests hold it or wait for it.
+    """
+
+    digest: bytes
+    number: Number | None = None
+    answer: bytes = b""
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
+    waiting: int = 0
+
+
+class Idempotency:
+    """Remembers answers.
+
+    Args:
+        most: how many keys.
+    """
+
+    def __init__(self, most: int = MOST_KEYS) -> None:
+        self._most = most
+        self._count = 0
+        self._bytes = 0
+        # By user; the oldest key of each is the first.
+        self._users: dict[str, OrderedDict[tuple[str, str], Attempt]] = {}
+
+    @asynccontextmanager
+    async def turn(self, user: str, topic: str, key: str, digest: bytes) -> AsyncIterator[Attempt]:
+        """Returns the attempt of that key, when no other request is at it.
+
+        Args:
+            user: whose key it is.
+            topic: where to.
+            key: as it was sent.
+            digest: of what is to be published.
+
+        Raises:
+            Refusal: it is no key, or stands for something else.
+        """
+        if len(key) > MOST_KEY or not _KEY.fullmatch(key):
+            raise Refusal(
+                "BAD_REQUEST", f"an Idempotency-Key has 1 to {MOST_KEY} printable ASCII characters"
+            )
+        attempt = self._attempt(user, (topic, key), digest)
+        if attempt.digest != digest:
+            raise Refusal(
+                "IDEMPOTENCY_KEY_REUSED",
+                "this Idempotency-Key was sent with something else; each message needs its own",
+            )
+        attempt.waiting += 1
+        try:
+            async with attempt.turn:
+                yield attempt
+        finally:
+            attempt.waiting -= 1
+            # Nothing was sent, so there is nothing to repeat.
+            if attempt.number is None and not attempt.waiting:
+                self._forget(user, (topic, key), attempt)
+
+    def keep(self, attempt: Attempt, answer: bytes) -> None:
+        """Remember what was answered."""
+        attempt.answer = answer
+        self._bytes += len(answer)
+        while self._bytes > MOST_BYTES:
+            self._forget_oldest()
+
+    def _attempt(self, user: str, key: tuple[str, str], digest: bytes) -> Attempt:
+        attempts = self._users.setdefault(user, OrderedDict())
+        attempt = attempts.get(key)
+        if attempt is None:
+            attempt = Attempt(digest)
+            attempts[key] = attempt
+            self._count += 1
+            if self._count > self._most:
+                self._forget_oldest()
+        return attempt
+
+    def _forget_oldest(self) -> None:
+        user = max(self._users, key=lambda user: len(self._users[user]))
+        attempts = self._users[user]
+        key = next(iter(attempts))
+        self._forget(user, key, attempts[key])
+
+    def _forget(self, user: str, key: tuple[str, str], attempt: Attempt) -> None:
+        attempts = self._users.get(user, OrderedDict())
+        if attempts.get(key) is attempt:
+            del attempts[key]
+            self._count -= 1
+            self._bytes -= len(attempt.answer)
+        if not attempts:
+            self._users.pop(user, None)
