@@ -91,6 +91,19 @@ class NameLedger:
         for handed in self.handed.values():
             handed.share.is_cut = True
 
+    @property
+    def is_written(self):
+        """Whether the name is on the disk for certain; asked after a start."""
+        return self._begun_us == -math.inf
+
+    def finds(self, settled, dead):
+        """A start of the broker has found these: nothing takes that back."""
+        self._begun_us = -math.inf
+        for offset in settled:
+            self._know(self.done, offset, -math.inf)
+        for offset in dead:
+            self._know(self.rejected, offset, -math.inf)
+
     def _know(self, known, offset, now_us):
         known.add(offset)
         self._known_us[offset] = now_us

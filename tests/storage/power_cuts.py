@@ -17,6 +17,7 @@ from enum import Enum
 from random import Random
 
 from conversation import Conversation, batch
+from cut_worker import CutWorker
 from posix_model import Folder, ModelDisk, left_by_cut, states_after_cut
 from sim_disk import Crash
 
@@ -103,6 +104,7 @@ class World:
     Attributes:
         disk: the disk, for all of its lives.
         known: what is certain, by the topics' epochs.
+        workers: those of the shared names, likewise: one in each topic `a`.
         pending: by the ids of requests, what was asked: the topic's epoch and the payloads, or the
             name of a topic.
     """
@@ -112,6 +114,7 @@ class World:
         self.clock = ManualClock(SECOND_US)
         self.disk = ModelDisk()
         self.known: dict[int, Known] = {}
+        self.workers: dict[int, CutWorker] = {}
         self.names: dict[str, int] = {}
         self.ids = 100
         self.payloads = 0
@@ -165,6 +168,7 @@ class World:
         """Returns another world with the same past, whose next start finds that on its disk."""
         other = copy.copy(self)
         other.known = copy.deepcopy(self.known)
+        other.workers = {epoch: worker.forked() for epoch, worker in self.workers.items()}
         other.clock = ManualClock(self.clock.now_us())
         other.disk = ModelDisk(copy.deepcopy(root))
         return other
@@ -211,6 +215,9 @@ class World:
         self._check_whole()
         self.broker = Broker(BrokerSettings(), self.clock, logs=self.store)
         restore(self.broker, self.store)
+        for topic in self._topics():
+            if topic.epoch in self.workers:
+                self.workers[topic.epoch].survives(topic)
         self.talk = Conversation(self.broker)
         self.talks = [self.talk]
         self.asked: dict[int, tuple[int, list[bytes]]] = {}
@@ -269,7 +276,7 @@ class World:
         random = self.random
         name = random.choice("ab")
         there = name in self.names
-        match random.choice("pppppwwwwsstcrddo"):
+        match random.choice("pppppwwwwsstcrddokk"):
             case "p" if there:
                 self.publish(name)
             case "w":
@@ -288,6 +295,8 @@ class World:
                     self.create(name)  # without waiting for the answer
             case "o" if random.random() < 0.2:
                 self.stop()
+            case "k" if there:
+                self.have_worked(name)
 
     def script(self) -> None:
         """Do everything once that changes files, in few calls."""
@@ -299,7 +308,9 @@ class World:
             self.clock.advance(61)
         self.publish_big("a")
         self.read("b")
-        self.sweep()  # a position is written
+        self.have_worked("a")
+        self.sweep()  # a position is written, and a shared name
+        self.have_worked("a")
         self.clock.advance(TTL_MS / 1000)
         self.publish_big("b")
         self.sweep()  # files expire
@@ -309,6 +320,8 @@ class World:
         self.create("b")
         self.publish_big("b")
         self.stop()
+        self.have_worked("a")
+        self.sweep()
         for _ in range(9):  # more than `log_bytes`
             self.publish_big("a")
 
@@ -332,6 +345,8 @@ class World:
         assert topic is not None
         self.names[name] = topic.epoch
         self.known[topic.epoch] = Known()
+        if name == "a":
+            self.workers[topic.epoch] = CutWorker(name)
         self.creating[self.ids] = name
 
     def publish(self, name: str) -> None:
@@ -360,6 +375,12 @@ class World:
             self.talk.tell(Commit(0, self.readers[name], next_offset))
             known.committed = next_offset
 
+    def have_worked(self, name: str) -> None:
+        """Have some jobs done, if the topic has a worker."""
+        worker = self.workers.get(self.names[name])
+        if worker is not None:
+            worker.work(self.broker, self.random)
+
     def delete(self, name: str) -> None:
         epoch = self.names.pop(name)
         self.next.pop(name, None)
@@ -377,6 +398,7 @@ class World:
 
     def sweep(self) -> None:
         """Do what a broker does each second; positions are on the disk when all is written."""
+        heard = {epoch: worker.moment for epoch, worker in self.workers.items()}
         self.broker.sweep()
         committed: dict[int, int] = {}
         for topic in self._topics():
@@ -385,6 +407,8 @@ class World:
         self.work()
         for epoch, position in committed.items():
             self.known[epoch].kept = position
+        for epoch, moment in heard.items():
+            self.workers[epoch].written = moment
 
     def stop(self) -> None:
         """Stop in order, and start."""
@@ -422,6 +446,8 @@ class World:
         return [topic for topic in found if topic is not None]
 
     def _listen(self) -> None:
+        for worker in self.workers.values():
+            worker.listen()
         by_id = {number: name for name, number in self.readers.items()}
         for frame in [frame for talk in self.talks for frame in talk.heard()]:
             match frame:
