@@ -13,6 +13,14 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.core": "it records a broker from inside, and is no client",
         "zaichik.storage": "so are the logs of its durable topics",
     },
+    "kafka": {
+        "zaichik.net.listener": "a gateway is a server as well",
+        "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
+        "zaichik.net.stream": "with TLS or without",
+        "zaichik.net.tls_engine": "says why TLS failed",
+        "zaichik.net.tls_handshake": "its clients may come over TLS",
+        "zaichik.server.access.backoff": "failed logins are limited by the broker's token bucket",
+    },
     "legacy": {
         "zaichik.net.background": "its tasks end with the connection",
         "zaichik.net.listener": "a gateway is a server as well",

@@ -48,6 +48,8 @@ HOMES = {
     "starlette": {"apps/web"},
     "uvicorn": {"apps/web"},
     "prometheus_client": {"apps/web"},
+    "kafka": {"apps/kafka"},
+    "crc32c": {"apps/kafka"},
 }
 OUTSIDE_OF_THE_CORE = {
     *("anyio", "asyncio", "trio", "socket", "threading", "time", "datetime"),

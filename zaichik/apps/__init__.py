@@ -17,6 +17,8 @@ What an app needs beyond that is here, with the reason:
 | `web` | `server.access` | failed logins are limited by the same token bucket as the broker's |
 | `web` | `zaichik.running_broker` | every scene of the stage has a broker of its own |
 | `legacy` | `net` | a gateway is a server as well: it listens, and reads its clients' sockets |
+| `kafka` | `net` | a gateway is a server as well, over TLS or not |
+| `kafka` | `server.access` | failed logins are limited by the same token bucket as the broker's |
 | `flight` | `core`, `storage` | it records a broker from inside, and is no client |
 
 Apps import each other in one direction only. A test compares the imports with the same table in

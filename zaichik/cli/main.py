@@ -52,6 +52,7 @@ COMMANDS = {
     "replay": "have a broker do again what another one was recorded doing",
     "dissect": "explain the bytes of the wire protocol, field by field",
     "legacy": "serve unchanged clients of the original zaichik, of 2020",
+    "kafka": "serve clients of Kafka; experimental",
     "demo": "watch a broker at work",
     "learn": "build a broker of your own, stage by stage, and have it checked",
 }
