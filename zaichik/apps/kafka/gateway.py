@@ -78,7 +78,8 @@ class Gateway:
             host: the address to listen on.
             advertise: the host and port that clients are told; None: where it listens.
             capacity: see `Topics`.
-            login, tls: see the class.
+            login: see the class.
+            tls: see the class.
 
         Raises:
             OSError: the port is not available.

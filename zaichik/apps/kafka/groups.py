@@ -3,9 +3,9 @@
 The members' own leader decides who reads what; the group passes that on. Each decision is a
 *generation*, and a member must name the one it knows with each request.
 
-    EMPTY ── join ──▶ PREPARING ── all have joined, or time is up ──▶ COMPLETING ── the leader's ──▶
-                        ▲                                                          assignments   STABLE
-                        └────────── a member joins, leaves, or is silent for too long ──────────────┘
+    EMPTY ── join ──▶ PREPARING ── all have joined, ──▶ COMPLETING ── the leader ──▶ STABLE
+                        ▲          or time is up                      has assigned     │
+                        └─────── a member joins, leaves, or is silent for too long ────┘
 
 A join waits until its generation begins, a sync until the leader has assigned. Both are `Answer`s,
 which `expire` settles when time is up; `next_deadline` says when to call it. A member that waits
@@ -409,7 +409,9 @@ class Group:
         """Returns the answer to a sync, when the leader has assigned.
 
         Args:
-            member_id, instance, generation: see `check`.
+            member_id: see `check`.
+            instance: see `check`.
+            generation: see `check`.
             assignments: what each member reads, if it is the leader's; otherwise empty.
             now: the time.
         """

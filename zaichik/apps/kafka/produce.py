@@ -41,9 +41,9 @@ async def produce(session: Session, request: Any, _version: int) -> Any:
     """Returns where each batch begins, or why it was not stored; None if nobody wants to know."""
     topics = []
     for topic in request.topic_data:
-        partitions = []
-        for partition in topic.partition_data:
-            partitions.append(await _stored(session, topic.name, partition))
+        partitions = [
+            await _stored(session, topic.name, partition) for partition in topic.partition_data
+        ]
         topics.append(_Topic(name=topic.name, partition_responses=partitions))
     if request.acks == 0:
         return None

@@ -67,7 +67,8 @@ class Offered:
     @property
     def name(self) -> str:
         """Kafka's name for it."""
-        return str(self.request.__name__).removesuffix("Request")
+        name = str(self.request.__name__)
+        return name.removesuffix("Request")
 
 
 _TABLE = (
