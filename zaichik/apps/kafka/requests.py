@@ -99,7 +99,7 @@ REQUESTS = {offered.request.API_KEY: offered for offered in _TABLE}
 def name_of(key: int) -> str:
     """Returns Kafka's name for a request, which need not be offered."""
     try:
-        return ApiKey(key).name
+        return str(ApiKey(key).name)
     except ValueError:
         return f"number {key}"
 
