@@ -13,6 +13,7 @@ from mutants_shipped import MUTANTS as SHIPPED_MUTANTS
 from planted_durable_slips import DURABLE_SLIPS
 from planted_explanations import WRONG
 from planted_following_slips import FOLLOWING_SLIPS
+from planted_kafka_slips import KAFKA_SLIPS
 from planted_pattern_slips import PATTERN_SLIPS
 from planted_promises import BUGS
 from planted_queue_bugs import MODEL, WORLD
@@ -297,6 +298,7 @@ def test_every_bug_that_is_kept_can_still_be_planted():
     """A refactoring breaks it here, within a second, and not only where all bugs are planted."""
     offenders = []
     slips = [*SLIPS, *DURABLE_SLIPS, *TABLE_SLIPS, *FOLLOWING_SLIPS, *PATTERN_SLIPS, *SHARED_SLIPS]
+    slips += KAFKA_SLIPS
     mutants = [*SHIPPED_MUTANTS, *SHARED_MUTANTS, *KILLED_MUTANTS]
     for bug in [*slips, *MODEL, *WORLD, *mutants]:
         try:

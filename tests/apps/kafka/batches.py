@@ -1,14 +1,30 @@
-"""Batches of records as producers write them, made here by hand.
+"""Batches of records: those that were recorded, and others as producers write them.
 
-They serve tests of what no recording has: epochs, damage, sizes.
+The others serve tests of what no recording has: epochs, damage, sizes.
 """
 
 import gzip
 import struct
 
 from crc32c import crc32c
+from kafka.protocol.producer import ProduceRequest
+from recorded_kafka import RECORDED
+
+from zaichik.apps.kafka.frames import decoded, header_of
 
 GZIP = 1
+PRODUCE = 0
+WORDS = b"the same words again and again"
+
+
+def recorded_records(name: str) -> bytes:
+    """The records of a recorded Produce request."""
+    for frame in RECORDED[name]:
+        header = header_of(frame)
+        if header.key == PRODUCE:
+            request = decoded(ProduceRequest, frame[header.size :], header.version)
+            return request.topic_data[0].partition_data[0].records
+    raise AssertionError(f"{name} has no Produce request")
 
 
 def varint(value: int) -> bytes:

@@ -10,7 +10,12 @@ from typing import Any
 import anyio
 from brokers import GUARD, START_US
 from kafka.protocol.api_header import RequestHeader, ResponseClassRegistry
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.consumer import (
+    FetchRequest,
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
@@ -170,6 +175,38 @@ def fetch_request(
     )
 
 
+async def commit(
+    kafka: Kafka, offset: int, *, group="g", topic="a", joined=None, note="", partition=0
+) -> int:
+    row = OffsetCommitRequest.OffsetCommitRequestTopic
+    part = row.OffsetCommitRequestPartition(
+        partition_index=partition,
+        committed_offset=offset,
+        committed_leader_epoch=-1,
+        committed_metadata=note,
+    )
+    request = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=joined.generation_id if joined else -1,
+        member_id=joined.member_id if joined else "",
+        group_instance_id=None,
+        topics=[row(name=topic, partitions=[part])],
+    )
+    response = await kafka.ask(request, 7)
+    return response.topics[0].partitions[0].error_code
+
+
+async def committed(kafka: Kafka, group="g", topic: str | None = "a") -> dict:
+    topics = None
+    if topic is not None:
+        topics = [OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
+    response = await kafka.ask(OffsetFetchRequest(group_id=group, topics=topics), 5)
+    return {
+        row.name: (row.partitions[0].committed_offset, row.partitions[0].metadata)
+        for row in response.topics
+    }
+
+
 def decoded_response(key: int, version: int, frame: bytes) -> Any:
     """The response in a frame."""
     header = RequestHeader(request_api_key=key, request_api_version=version)
@@ -184,9 +221,7 @@ class Running:
         broker, client, gateway: see above; the client is the gateway's own.
     """
 
-    def __init__(
-        self, broker: zaichik.Server, client: zaichik.Client, gateway: Gateway
-    ) -> None:
+    def __init__(self, broker: zaichik.Server, client: zaichik.Client, gateway: Gateway) -> None:
         self.broker, self.client, self.gateway = broker, client, gateway
 
     @asynccontextmanager
@@ -233,6 +268,4 @@ async def gateway(
 
 def _as_user(address: str, credentials: zaichik.Credentials) -> Any:
     host, _, port = address.partition(":")
-    return zaichik.connect(
-        zaichik.Endpoint(host, int(port), credentials=credentials), reconnect=0
-    )
+    return zaichik.connect(zaichik.Endpoint(host, int(port), credentials=credentials), reconnect=0)

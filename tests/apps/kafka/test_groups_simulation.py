@@ -7,9 +7,16 @@ one owner, and everybody who goes on is served in the end.
 
 from itertools import count
 
+import hypothesis
 import hypothesis.strategies as st
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from zaichik.apps.kafka.codes import Code
 from zaichik.apps.kafka.groups import Group, Joining, Phase
@@ -96,9 +103,7 @@ class Groups(RuleBasedStateMachine):
         program = self.programs[n]
         if not program.member or program.join is not None:
             return
-        code = self.group.heartbeat(
-            program.member, program.instance, program.generation, self.now
-        )
+        code = self.group.heartbeat(program.member, program.instance, program.generation, self.now)
         if code in (Code.UNKNOWN_MEMBER_ID, Code.FENCED_INSTANCE_ID):
             program.restart()
         elif code is not Code.NONE:
@@ -207,5 +212,14 @@ class Groups(RuleBasedStateMachine):
         assert parts == [part.encode() for part in PARTS]
 
 
-TestGroups = Groups.TestCase
-TestGroups.settings = settings(max_examples=50, stateful_step_count=30)
+SIMULATED = settings(max_examples=50, stateful_step_count=30)
+
+
+def run_once() -> None:
+    """The simulation without looking for the shortest failure, for slips."""
+    short = settings(SIMULATED, phases=[hypothesis.Phase.generate], database=None)
+    run_state_machine_as_test(Groups, settings=short)
+
+
+def test_a_part_has_one_owner_in_each_generation_and_all_that_go_on_are_served():
+    run_state_machine_as_test(Groups, settings=SIMULATED)

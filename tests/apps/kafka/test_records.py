@@ -5,31 +5,15 @@ import struct
 import sys
 
 import pytest
-from batches import GZIP, batch, record
+from batches import GZIP, WORDS, batch, record, recorded_records
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecords
-from recorded_kafka import RECORDED
 
 from zaichik.apps.kafka import compression
 from zaichik.apps.kafka.codes import Code
 from zaichik.apps.kafka.compression import BadBatch
-from zaichik.apps.kafka.frames import decoded, header_of
 from zaichik.apps.kafka.records import Produced, pack, unpack
-
-PRODUCE = 0
-WORDS = b"the same words again and again"
-
-
-def recorded_records(name: str) -> bytes:
-    """The records of a recorded Produce request."""
-    for frame in RECORDED[name]:
-        header = header_of(frame)
-        if header.key == PRODUCE:
-            request = decoded(ProduceRequest, frame[header.size :], header.version)
-            return request.topic_data[0].partition_data[0].records
-    raise AssertionError(f"{name} has no Produce request")
 
 
 def rows_of(data: bytes) -> list:

@@ -19,7 +19,7 @@ import anyio
 from zaichik import Client, ZaichikError
 from zaichik.apps.kafka import frames, oversized
 from zaichik.apps.kafka.codes import Code
-from zaichik.apps.kafka.frames import Header, NotARequest, Reader, decoded, framed, header_of
+from zaichik.apps.kafka.frames import Header, NotARequest, RequestReader, decoded, framed, header_of
 from zaichik.apps.kafka.logins import BadLogin, Login, SaslConversation
 from zaichik.apps.kafka.readings import Readings
 from zaichik.apps.kafka.requests import (
@@ -70,7 +70,7 @@ class Connection:
         self._stream = stream
         self._peer = peer
         self._shared = shared
-        self._reader = Reader(stream)
+        self._reader = RequestReader(stream)
         self._readings = Readings()
         self._sasl: SaslConversation | None = None
         self._session: Session | None = None

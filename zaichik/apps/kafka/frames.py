@@ -100,7 +100,7 @@ def framed(number: int, response: Any, version: int) -> bytes:
     return SIZE.pack(4 + len(body)) + SIZE.pack(number) + body
 
 
-class Reader:
+class RequestReader:
     """Reads frames from a connection; it holds one at most.
 
     Args:

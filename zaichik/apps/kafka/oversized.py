@@ -10,7 +10,7 @@ from typing import Any
 from kafka.protocol.producer import ProduceResponse
 
 from zaichik.apps.kafka.codes import Code
-from zaichik.apps.kafka.frames import HEAD, Header, NotARequest, Reader, header_of
+from zaichik.apps.kafka.frames import HEAD, Header, NotARequest, RequestReader, header_of
 
 INT16 = Struct(">h")
 INT32 = Struct(">i")
@@ -22,24 +22,24 @@ _Topic = ProduceResponse.TopicProduceResponse
 _Partition = _Topic.PartitionProduceResponse
 
 
-async def header(reader: Reader) -> Header:
+async def header(reader: RequestReader) -> Header:
     """Returns the header of the frame in hand, and leaves its body.
 
     Raises:
-        NotARequest: it has none; and what `Reader.take` raises.
+        NotARequest: it has none; and what `RequestReader.take` raises.
     """
     head = await reader.take(HEAD.size)
     *_, length = HEAD.unpack(head)
     return header_of(head + await reader.take(max(length, 0)))
 
 
-async def refused(reader: Reader, version: int) -> Any | None:
+async def refused(reader: RequestReader, version: int) -> Any | None:
     """Returns the response that refuses a Produce request, whose header was taken.
 
     None if it wants no response.
 
     Raises:
-        NotARequest: it is malformed; and what `Reader.take` raises.
+        NotARequest: it is malformed; and what `RequestReader.take` raises.
     """
     if version >= WITH_TRANSACTIONS:
         await _skip_string(reader)
@@ -74,19 +74,19 @@ def _refused(index: int) -> Any:
     )
 
 
-async def _number(reader: Reader, kind: Struct) -> int:
+async def _number(reader: RequestReader, kind: Struct) -> int:
     (value,) = kind.unpack(await reader.take(kind.size))
     return int(value)
 
 
-async def _count(reader: Reader, room: int) -> int:
+async def _count(reader: RequestReader, room: int) -> int:
     count = await _number(reader, INT32)
     if count > room:
         raise NotARequest("a request with too many partitions")
     return count
 
 
-async def _string(reader: Reader) -> str:
+async def _string(reader: RequestReader) -> str:
     size = await _number(reader, INT16)
     try:
         return (await reader.take(max(size, 0))).decode()
@@ -94,5 +94,5 @@ async def _string(reader: Reader) -> str:
         raise NotARequest("a topic's name that is not text") from None
 
 
-async def _skip_string(reader: Reader) -> None:
+async def _skip_string(reader: RequestReader) -> None:
     await reader.skip(max(await _number(reader, INT16), 0))
