@@ -1,10 +1,10 @@
-"""What Kafka's clients send, as recorded; none of it is made by the library that the gateway uses.
+r"""What Kafka's clients send, as recorded; none of it is made by the library that the gateway uses.
 
 A proxy wrote down the frames that clients sent through it: kcat 1.7.1 with librdkafka 2.0.2 from
 Debian, and the console producer and consumer of Kafka 4.1.1 on Java 17. Each frame is one line of
 hex here, without its size.
 
-    printf 'k1:one\\n:two\\nk3:three\\n' | kcat -t vec -P -K: -Z -H a=1 -H b=      kcat_write
+    printf 'k1:one\n:two\nk3:three\n' | kcat -t vec -P -K: -Z -H a=1 -H b=      kcat_write
     yes 'k1:the same words again and again' | head -30 | kcat -t vec -P -K: -z CODEC   kcat_CODEC
     kcat -t vec -C -e                                                                  kcat_read
     kcat -G vg vec                                                                     kcat_group

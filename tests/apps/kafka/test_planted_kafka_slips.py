@@ -1,4 +1,4 @@
-"""Do the tests of the gateway for Kafka's clients find anything? Bugs are planted, one at a time."""
+"""Do the tests of the gateway find anything? Bugs are planted, one at a time."""
 
 import importlib.util
 import inspect

@@ -3,6 +3,7 @@
 import gzip
 import struct
 import sys
+from contextlib import suppress
 
 import pytest
 from batches import GZIP, WORDS, batch, record, recorded_records
@@ -149,18 +150,14 @@ def test_several_batches_follow_each_other():
 def test_arbitrary_records_are_refused_or_read(body):
     """With a checksum that is right, whatever follows it."""
     data = batch(count=3, body=body)
-    try:
+    with suppress(BadBatch):
         assert len(rows_of(data)) == 3
-    except BadBatch:
-        pass
 
 
 @given(st.binary(max_size=300), st.integers(0, 4))
 def test_arbitrary_compressed_records_are_refused_or_read(body, kind):
-    try:
+    with suppress(BadBatch):
         compression.unpacked(kind, body)
-    except BadBatch:
-        pass
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
