@@ -16,6 +16,7 @@ from kafka_client import Kafka, commit, committed, gateway
 import zaichik
 from zaichik.apps.kafka import coordinator as coordinator_module
 from zaichik.apps.kafka.codes import Code
+from zaichik.apps.kafka.gateway import Gateway
 from zaichik.apps.kafka.names import OFFSETS
 
 pytestmark = pytest.mark.anyio
@@ -209,6 +210,14 @@ async def test_positions_are_a_table_that_lasts_as_long_as_the_broker_can(tmp_pa
     async with gateway(data=tmp_path) as running:
         settings = (await running.client.topic(OFFSETS))["settings"]
         assert (settings["table"], settings["durable"]) == (1, 1)
+
+
+async def test_a_topic_in_the_place_of_the_table_keeps_the_gateway_from_starting():
+    async with zaichik.running_broker() as broker:
+        async with zaichik.connect(port=broker.port) as client:
+            await client.create_topic(OFFSETS, table=False)
+            with pytest.raises(zaichik.TopicExists):
+                await Gateway.listening(client, 0)
 
 
 async def test_a_topic_made_again_has_no_position(caplog):

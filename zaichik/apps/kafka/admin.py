@@ -36,7 +36,7 @@ class Refused(Exception):
         code: Kafka's error code for it.
     """
 
-    def __init__(self, problem: str, code: Code) -> None:
+    def __init__(self, problem: str, code: Code = Code.INVALID_REQUEST) -> None:
         super().__init__(problem)
         self.code = code
 

@@ -27,7 +27,7 @@ class BadBatch(Exception):
         code: Kafka's error code for it.
     """
 
-    def __init__(self, problem: str, code: Code) -> None:
+    def __init__(self, problem: str, code: Code = Code.INVALID_RECORD) -> None:
         super().__init__(problem)
         self.code = code
 

@@ -98,6 +98,10 @@ class Gateway:
         """What was lost or refused since it began."""
         return self.shared.counts
 
+    async def aclose(self) -> None:
+        """Stop listening, without having served."""
+        await self._listener.aclose()
+
     async def run(self) -> None:
         """Serve until cancelled.
 

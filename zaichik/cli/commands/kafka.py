@@ -105,7 +105,7 @@ async def run(arguments: Namespace, console: Console) -> None:
                 login=login,
                 tls=tls,
             )
-        _check_reachable(gateway, arguments)
+        await _check_reachable(gateway, arguments)
         # Signals are caught before the announcement: a program that waits for it may send one right
         # away.
         with serve_log.written(arguments):
@@ -132,11 +132,12 @@ def _logged_in(
     return connect(there, name="zaichik kafka", reconnect=reconnect)
 
 
-def _check_reachable(gateway: "Gateway", arguments: Namespace) -> None:
+async def _check_reachable(gateway: "Gateway", arguments: Namespace) -> None:
     """Refuse to serve other machines without a login, or without TLS."""
     here = address.Address(gateway.host, gateway.port)
     if here.is_loopback or (arguments.sasl and arguments.tls_cert is not None):
         return
+    await gateway.aclose()
     raise Failure(
         f"other machines can reach {here.host}, and anyone there could read and write every topic: "
         "add --sasl, --tls-cert and --tls-key, or leave out --host (this machine only)"
