@@ -213,11 +213,10 @@ async def test_positions_are_a_table_that_lasts_as_long_as_the_broker_can(tmp_pa
 
 
 async def test_a_topic_in_the_place_of_the_table_keeps_the_gateway_from_starting():
-    async with zaichik.running_broker() as broker:
-        async with zaichik.connect(port=broker.port) as client:
-            await client.create_topic(OFFSETS, table=False)
-            with pytest.raises(zaichik.TopicExists):
-                await Gateway.listening(client, 0)
+    async with zaichik.running_broker() as broker, zaichik.connect(port=broker.port) as client:
+        await client.create_topic(OFFSETS, table=False)
+        with pytest.raises(zaichik.TopicExists):
+            await Gateway.listening(client, 0)
 
 
 async def test_a_topic_made_again_has_no_position(caplog):
