@@ -28,6 +28,7 @@ TOOLS = (
         "org/apache/kafka/kafka-tools/4.1.1/kafka-tools-4.1.1.jar",
     ),
 )
+CONNECTOR = "org/apache/spark/spark-token-provider-kafka-0-10_2.13"
 SPARK = (
     (
         "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705",
@@ -35,8 +36,7 @@ SPARK = (
     ),
     (
         "641c7947afc8aa1189e433b7c2d305293993c8691bc1c2062d6d4f513b12518c",
-        "org/apache/spark/spark-token-provider-kafka-0-10_2.13/4.2.0"
-        + "/spark-token-provider-kafka-0-10_2.13-4.2.0.jar",
+        f"{CONNECTOR}/4.2.0/spark-token-provider-kafka-0-10_2.13-4.2.0.jar",
     ),
     (
         "5273c8bc8c0dca2211175c0d27efbd7228efae99689aac001a8e1ef8e872e9ef",
@@ -201,12 +201,11 @@ def closing_consumer(one):
 
 def test_another_member_takes_over(confluent, gateway):
     produce(confluent, gateway.address, "a", [b"1"] * 10)
-    first = consumer(confluent, gateway.address, "g", "a")
-    with closing_consumer(consumer(confluent, gateway.address, "g", "a")) as second:
-        with closing_consumer(first):
-            assert len(read(first, 5)) == 5
-            first.commit(asynchronous=False)
-        # It joins when it polls, and gets what the first one has not committed.
+    with closing_consumer(consumer(confluent, gateway.address, "g", "a")) as first:
+        assert len(read(first, 5)) == 5
+        first.commit(asynchronous=False)
+        second = consumer(confluent, gateway.address, "g", "a")
+    with closing_consumer(second):
         assert [offset for offset, _ in read(second, 5)] == [*range(5, 10)]
         produce(confluent, gateway.address, "a", [b"2"])
         assert read(second, 1) == [(10, b"2")]
