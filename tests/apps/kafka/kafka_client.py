@@ -2,12 +2,16 @@
 
 import io
 import struct
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
+from ssl import SSLContext
 from typing import Any
 
 import anyio
+import trustme
 from brokers import GUARD, START_US
 from kafka.protocol.api_header import RequestHeader, ResponseClassRegistry
 from kafka.protocol.consumer import (
@@ -24,6 +28,7 @@ from zaichik.apps.kafka.gateway import Gateway
 from zaichik.apps.kafka.logins import Login
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.socket_stream import SocketStream
+from zaichik.net.tls_settings import ClientTls, client_tls, server_tls
 
 TOKENS = {"ana": f"zk_{'a' * 43}", "bob": f"zk_{'b' * 43}", "gate": f"zk_{'g' * 43}"}
 RULES = """\
@@ -241,7 +246,12 @@ class Running:
 
 @asynccontextmanager
 async def gateway(
-    *, data: Any = None, with_users: bool = False, broker: zaichik.Server | None = None, **settings
+    *,
+    data: Any = None,
+    with_users: bool = False,
+    broker: Any = None,
+    tls: SSLContext | None = None,
+    **settings,
 ) -> AsyncIterator[Running]:
     """One that runs, with a broker of its own unless there is one; settings are the broker's."""
     options: dict[str, Any] = {
@@ -261,9 +271,22 @@ async def gateway(
                 address = f"zaichik://{TOKENS['gate']}@{address}"
             client = await stack.enter_async_context(zaichik.connect(zaichik.endpoint(address)))
             tasks = await stack.enter_async_context(BackgroundTasks())
-            found = await Gateway.listening(client, 0, login=login)
+            found = await Gateway.listening(client, 0, login=login, tls=tls)
             tasks.group.start_soon(found.run)
             yield Running(broker, client, found)
+
+
+@cache
+def tls_of_both() -> tuple[SSLContext, ClientTls, bytes]:
+    """What the gateway shows, what its clients insist on, and the CA's certificate."""
+    authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
+    issued = authority.issue_cert("localhost", "127.0.0.1", key_type=trustme.KeyType.ECDSA)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        authority.cert_pem.write_to_path(folder / "ca")
+        issued.private_key_and_cert_chain_pem.write_to_path(folder / "both")
+        shown = server_tls(folder / "both", folder / "both").context
+        return shown, client_tls(ca=folder / "ca"), authority.cert_pem.bytes()
 
 
 def _as_user(address: str, credentials: zaichik.Credentials) -> Any:

@@ -10,10 +10,12 @@ import pytest
 from batches import batch
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from kafka_client import TOKENS, Kafka, commit, committed, gateway
+from kafka_client import TOKENS, Kafka, commit, committed, gateway, tls_of_both
 
+from zaichik.apps.kafka import gateway as gateway_module
 from zaichik.apps.kafka import logins as logins_module
 from zaichik.apps.kafka.codes import Code
+from zaichik.net.socket_stream import SocketStream
 
 pytestmark = pytest.mark.anyio
 
@@ -123,6 +125,40 @@ async def test_connections_of_a_user_share_one_to_the_broker(monkeypatch):
             assert await two.metadata() == {}
         while users:
             await anyio.lowlevel.checkpoint()
+
+
+async def test_a_user_logs_in_over_tls():
+    shown, insisted, _ = tls_of_both()
+    async with (
+        gateway(with_users=True, tls=shown) as running,
+        await SocketStream.connect("127.0.0.1", running.gateway.port) as stream,
+    ):
+        kafka = Kafka(await insisted.secure(stream, "localhost"))
+        assert await log_in(kafka, token("ana")) == 0
+        data = batch((None, bytes(500_000)))
+        assert (await kafka.produce("mine/a", data)).error_code == 0
+        assert len((await kafka.fetch("mine/a", 0)).records) > 500_000
+
+
+@pytest.mark.parametrize(
+    "noise", [b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff", b"GET / HTTP/1.1\r\n"]
+)
+async def test_what_is_not_tls_ends_the_connection(noise, caplog):
+    caplog.set_level("INFO")
+    shown, _, _ = tls_of_both()
+    async with gateway(with_users=True, tls=shown) as running:
+        async with running.connected() as kafka:
+            await kafka.stream.send(noise)
+            await kafka.ended()
+        while "TLS failed" not in caplog.text:
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_a_client_that_begins_no_tls_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(gateway_module, "TLS_SECONDS", 0)
+    shown, _, _ = tls_of_both()
+    async with gateway(with_users=True, tls=shown) as running, running.connected() as kafka:
+        await kafka.ended()
 
 
 async def test_groups_and_positions_belong_to_a_user():

@@ -1,8 +1,10 @@
 """Members of groups over the wire, and their positions, which outlive the gateway."""
 
 import anyio
+import anyio.to_thread
 import pytest
 from batches import batch
+from embedded import embedded_broker
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import (
     HeartbeatRequest,
@@ -228,6 +230,22 @@ async def test_a_topic_made_again_has_no_position(caplog):
         await kafka.produce("a", batch(*[(None, b"2")] * 9))
         assert await committed(kafka) == {"a": (-1, "")}
         assert "the topic is another one than it has read" in caplog.text
+
+
+async def test_a_broker_that_has_lost_everything_gets_its_table_again():
+    """Positions from before are of topics that are gone, and mean nothing in the new ones."""
+    with embedded_broker() as broker:
+        async with gateway(broker=broker) as running, running.connected() as kafka:
+            await kafka.produce("a", batch(*[(None, b"1")] * 9))
+            assert await commit(kafka, 5) == 0
+            await anyio.to_thread.run_sync(broker.stop)
+            await anyio.to_thread.run_sync(broker.start)
+            broker.clock.advance(1)
+            await kafka.produce("a", batch(*[(None, b"2")] * 9))
+            assert await committed(kafka) == {"a": (-1, "")}
+            assert await commit(kafka, 1) == 0
+            assert await committed(kafka) == {"a": (1, "")}
+            assert (await running.client.topic(OFFSETS))["settings"]["table"] == 1
 
 
 @pytest.mark.parametrize(

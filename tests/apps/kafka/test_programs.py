@@ -11,10 +11,14 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
+import anyio.to_thread
 import pytest
 from embedded import embedded_broker
+from kafka_client import TOKENS, tls_of_both
+from kafka_client import gateway as in_process
 
 from benchmarks.obtain import Unobtainable, downloaded, kafka_jars
 
@@ -252,6 +256,27 @@ def test_a_message_that_is_too_large_is_an_error_and_not_sent_for_ever(confluent
     producer.produce("a", bytes(6_000_000), on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(SECONDS) == 0
     assert errors[0].code() == confluent.KafkaError.MSG_SIZE_TOO_LARGE
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_login_over_tls(confluent, tmp_path, anyio_backend):
+    shown, _, authority = tls_of_both()
+    (tmp_path / "ca").write_bytes(authority)
+    async with in_process(with_users=True, tls=shown) as running:
+        login = {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(tmp_path / "ca"),
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "ana",
+            "sasl.password": TOKENS["ana"],
+        }
+        address = f"127.0.0.1:{running.gateway.port}"
+        send = partial(produce, confluent, address, "mine/a", [b"1", b"2"], **login)
+        assert await anyio.to_thread.run_sync(send) == [0, 1]
+        one = consumer(confluent, address, "g", "mine/a", **login)
+        assert await anyio.to_thread.run_sync(read, one, 2) == [(0, b"1"), (1, b"2")]
+        await anyio.to_thread.run_sync(one.close)
 
 
 # -- Java ----------------------------------------------------------------------------------------

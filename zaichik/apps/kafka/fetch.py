@@ -21,6 +21,10 @@ MAX_WAIT_SECONDS = 300.0
 # Of one response, whatever the consumer would take: it is in memory while it is sent.
 MAX_RESPONSE = 8 * 1024 * 1024
 
+# The broker sends what it has within milliseconds. Only at the end of a table, where all that is
+# left may be holes, is this time over without anything.
+HISTORY_SECONDS = 1.0
+
 LATEST, EARLIEST = -1, -2
 # Kafka's times are in ms, and go further than Python's.
 LAST_MS = 253_402_300_799_000
@@ -79,6 +83,9 @@ async def _wait_for_one(
         return
     if len(readings) < len(found):
         seconds = 0.0
+    if any(reading.is_behind for reading in readings):
+        # Kafka would answer with what it has on its disk, however short the wait.
+        seconds = max(seconds, HISTORY_SECONDS)
     async with anyio.create_task_group() as tasks:
 
         async def wait(reading: Reading) -> None:
@@ -164,26 +171,32 @@ async def _offset(session: Session, topic: str, time_ms: int) -> tuple[Code, int
     state = await session.client.topic(topic)
     if state is None:
         return Code.UNKNOWN_TOPIC_OR_PARTITION, -1, -1
-    match time_ms:
-        case -1:
-            return Code.NONE, int(state["next_offset"]), -1
-        case -2:
-            return Code.NONE, int(state["head"]), -1
-        case _ if time_ms < 0:
-            return Code.INVALID_REQUEST, -1, -1
-        case _ if time_ms > LAST_MS:
-            return Code.NONE, -1, -1
-    start = datetime.fromtimestamp(time_ms / 1000, UTC)
+    if time_ms == LATEST:
+        return Code.NONE, int(state["next_offset"]), -1
+    if time_ms == EARLIEST:
+        return Code.NONE, int(state["head"]), -1
+    if time_ms < 0:
+        return Code.INVALID_REQUEST, -1, -1
+    if time_ms > LAST_MS:
+        return Code.NONE, -1, -1
     try:
-        async with session.client.subscribe(
-            topic, start=start, epoch=int(state["epoch"]), credit=1
-        ) as subscription:
-            if subscription.start >= subscription.live:
-                return Code.NONE, -1, -1
-            for item in await subscription.fetch(LOOK_SECONDS):
-                if isinstance(item, Messages):
-                    offset = item.base + (item.deltas[0] if item.holes else 0)
-                    return Code.NONE, offset, item.accepted_us // MILLISECOND_US
+        return await _first_since(session, topic, int(state["epoch"]), time_ms)
     except ZaichikError as error:
         return code_of(error), -1, -1
+
+
+async def _first_since(
+    session: Session, topic: str, epoch: int, time_ms: int
+) -> tuple[Code, int, int]:
+    """Returns NONE, the first offset since that time, and its time; both -1 if there is none."""
+    start = datetime.fromtimestamp(time_ms / 1000, UTC)
+    async with session.client.subscribe(topic, start=start, epoch=epoch, credit=1) as subscription:
+        if subscription.start >= subscription.live:
+            return Code.NONE, -1, -1
+        for item in await subscription.fetch(LOOK_SECONDS):
+            if isinstance(item, Messages):
+                offset = item.base
+                if item.holes:
+                    offset += item.deltas[0]
+                return Code.NONE, offset, item.accepted_us // MILLISECOND_US
     return Code.NONE, -1, -1

@@ -68,7 +68,7 @@ class Login:
 
     def __init__(self, opens: Opens) -> None:
         self._opens = opens
-        # By a hash, so that no secret stays in memory.
+        # By a hash of the login, which tells nobody anything if it is shown.
         self._users: dict[bytes, _User] = {}
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
 

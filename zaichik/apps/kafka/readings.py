@@ -108,6 +108,11 @@ class Reading:
         """The topic's next offset, as far as it is known."""
         return max(self.next, self._subscription.live)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are messages that are on their way from the broker."""
+        return bool(self._received) or self.next < self._subscription.live
+
     async def wait(self, timeout: float) -> None:
         """Wait until there is something to fetch, for so many seconds at most.
 
