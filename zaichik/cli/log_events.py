@@ -117,6 +117,11 @@ EVENTS: dict[str, tuple[str, ...]] = {
         "first",
         "last",
     ),
+    "%s cannot be fetched now: there are %d subscriptions, which is the limit": (
+        "too_many_subscriptions",
+        "topic",
+        "subscriptions",
+    ),
     "%s: a position cannot be read, and is passed over: %s": (
         "position_unreadable",
         "topic",

@@ -299,6 +299,44 @@ async def test_one_subscription_too_many_closes_the_one_used_least_lately(monkey
         assert found == {"a", "c"}
 
 
+async def test_a_consumer_of_more_topics_than_that_gets_all_of_them_in_turns(monkeypatch):
+    monkeypatch.setattr(readings, "MAX_READINGS", 2)
+    async with gateway() as running, running.connected() as kafka:
+        names = ["a", "b", "c", "d", "e"]
+        for name in names:
+            await kafka.produce(name, batch((None, name.encode())))
+        offsets = dict.fromkeys(names, 0)
+        for _ in range(len(names)):
+            request = fetch_request(offsets)
+            response = await kafka.ask(request, 11)
+            for row in response.responses:
+                assert row.partitions[0].error_code == 0
+                offsets[row.topic] += len(records_of(row.partitions[0]))
+        assert set(offsets.values()) == {1}
+        assert running.gateway.shared.room.taken == 2
+
+
+async def test_there_are_so_many_subscriptions_in_all_connections(monkeypatch, caplog):
+    monkeypatch.setattr(readings, "MAX_ALL_READINGS", 1)
+    async with gateway() as running, running.connected() as one:
+        await one.produce("a", batch((None, b"1")))
+        async with running.connected() as other:
+            assert (await other.fetch("a", 0)).error_code == 0
+            assert (await one.fetch("a", 0)).error_code == Code.OFFSET_NOT_AVAILABLE
+            assert "there are 1 subscriptions, which is the limit" in caplog.text
+        while running.gateway.shared.room.taken:
+            await anyio.lowlevel.checkpoint()
+        assert records_of(await one.fetch("a", 0)) == [(0, None, b"1")]
+
+
+async def test_a_subscription_that_cannot_be_had_takes_no_room(monkeypatch):
+    async with gateway(max_subscriptions=1) as running, running.connected() as kafka:
+        await kafka.metadata("a", "b")
+        assert (await kafka.fetch("a", 0)).error_code == 0
+        assert (await kafka.fetch("b", 0)).error_code == Code.UNKNOWN_SERVER_ERROR
+        assert running.gateway.shared.room.taken == 1
+
+
 async def test_subscriptions_end_with_the_connection():
     async with gateway() as running:
         async with running.connected() as kafka:

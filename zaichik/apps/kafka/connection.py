@@ -71,7 +71,7 @@ class Connection:
         self._peer = peer
         self._shared = shared
         self._reader = RequestReader(stream)
-        self._readings = Readings()
+        self._readings = Readings(shared.room)
         self._sasl: SaslConversation | None = None
         self._session: Session | None = None
         if login is None:

@@ -58,7 +58,11 @@ async def fetch(session: Session, request: Any, version: int) -> Any:
 async def _opened(session: Session, request: Any) -> dict[str, Reading | Fetched]:
     """Returns the reading of each topic, or what its consumer is told instead."""
     found: dict[str, Reading | Fetched] = {}
+    in_turn = set(session.readings.in_turn([topic.topic for topic in request.topics]))
     for topic in request.topics:
+        if topic.topic not in in_turn:
+            found[topic.topic] = Fetched(Code.NONE)
+            continue
         code = refusal(topic.topic)
         if code is not Code.NONE:
             found[topic.topic] = Fetched(code)
@@ -76,13 +80,13 @@ async def _wait_for_one(
 ) -> None:
     """Wait until one topic has something, or something to say."""
     readings = [reading for reading in found.values() if isinstance(reading, Reading)]
-    if not readings:
-        # A client that asks again at once, for ever, waits a little.
-        if not any(isinstance(other, Fetched) for other in found.values()):
-            await anyio.sleep(seconds)
-        return
-    if len(readings) < len(found):
+    others = [fetched for fetched in found.values() if isinstance(fetched, Fetched)]
+    if any(fetched.code is not Code.NONE for fetched in others):
         seconds = 0.0
+    if not readings:
+        # A client that asks for nothing, again and again, waits in between.
+        await anyio.sleep(seconds)
+        return
     if any(reading.is_behind for reading in readings):
         # Kafka would answer with what it has on its disk, however short the wait.
         seconds = max(seconds, HISTORY_SECONDS)

@@ -41,6 +41,8 @@ CREDIT = 20_000
 CREDIT_BYTES = 2 * 1024 * 1024
 # Of one connection. The one that was used least lately is closed first.
 MAX_READINGS = 32
+# Of all connections together, so half a gigabyte.
+MAX_ALL_READINGS = 256
 MILLISECOND_US = 1000
 
 
@@ -180,11 +182,35 @@ def _evicted(lagged: Lagged, state: "dict[str, object] | None") -> Fetched:
     )
 
 
-class Readings:
-    """The readings of one connection."""
+class Room:
+    """How many readings there are in all connections."""
 
     def __init__(self) -> None:
+        self.taken = 0
+
+
+class Readings:
+    """The readings of one connection.
+
+    Args:
+        room: for those of all connections.
+    """
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
         self._open: OrderedDict[str, Reading] = OrderedDict()
+        self._turn = 0
+
+    def in_turn(self, topics: list[str]) -> list[str]:
+        """Returns the topics that are read for this request: others have their turn with the next.
+
+        A consumer of many topics asks for all of them at once.
+        """
+        if len(topics) <= MAX_READINGS:
+            return topics
+        start = self._turn % len(topics)
+        self._turn = start + MAX_READINGS
+        return (topics[start:] + topics[:start])[:MAX_READINGS]
 
     async def at(self, client: Client, topic: str, offset: int) -> Reading | Fetched:
         """Returns the reading of a topic that stands at that offset.
@@ -205,14 +231,29 @@ class Readings:
             return Fetched(Code.OFFSET_OUT_OF_RANGE, end=end, head=head, evicted=evicted)
         while len(self._open) >= MAX_READINGS:
             await self.drop(next(iter(self._open)))
-        reading = Reading(client, topic, offset)
+        if self._room.taken >= MAX_ALL_READINGS:
+            logger.warning(
+                "%s cannot be fetched now: there are %d subscriptions, which is the limit",
+                shown(topic),
+                self._room.taken,
+            )
+            return Fetched(Code.OFFSET_NOT_AVAILABLE, end=end, head=head)
+        return await self._opened(Reading(client, topic, offset), int(state["epoch"]))
+
+    async def _opened(self, reading: Reading, epoch: int) -> Reading | Fetched:
+        self._room.taken += 1
+        is_open = False
         try:
-            await reading.open(int(state["epoch"]))
+            await reading.open(epoch)
+            is_open = True
         except OffsetAhead:
-            return Fetched(Code.OFFSET_OUT_OF_RANGE, end=end, head=head)
+            return Fetched(Code.OFFSET_OUT_OF_RANGE)
         except ZaichikError as error:
-            return Fetched(code_of(error))
-        self._open[topic] = reading
+            return Fetched(_code_of(error))
+        finally:
+            if not is_open:
+                self._room.taken -= 1
+        self._open[reading.topic] = reading
         return reading
 
     async def lost(self, topic: str, error: ZaichikError) -> Fetched:
@@ -222,15 +263,31 @@ class Readings:
             # The topic was deleted. If there is another one of its name, the next fetch finds it,
             # and its offsets mean something else.
             return Fetched(Code.OFFSET_OUT_OF_RANGE)
-        return Fetched(code_of(error))
+        return Fetched(_code_of(error))
 
     async def drop(self, topic: str) -> None:
         """Close the reading of a topic, if there is one."""
         reading = self._open.pop(topic, None)
         if reading is not None:
+            self._room.taken -= 1
             await reading.close()
 
     async def close(self) -> None:
         """Close all of them."""
         for topic in list(self._open):
             await self.drop(topic)
+
+
+# What consumers expect as the answer to a fetch; Java's gives up at others.
+_EXPECTED = (
+    Code.OFFSET_OUT_OF_RANGE,
+    Code.UNKNOWN_TOPIC_OR_PARTITION,
+    Code.TOPIC_AUTHORIZATION_FAILED,
+)
+
+
+def _code_of(error: ZaichikError) -> Code:
+    code = code_of(error)
+    if code in _EXPECTED:
+        return code
+    return Code.UNKNOWN_SERVER_ERROR

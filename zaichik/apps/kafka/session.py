@@ -7,7 +7,7 @@ from zaichik import Client
 from zaichik.apps.kafka.coordinator import Coordinator
 from zaichik.apps.kafka.positions import Positions
 from zaichik.apps.kafka.producers import Producers
-from zaichik.apps.kafka.readings import Readings
+from zaichik.apps.kafka.readings import Readings, Room
 from zaichik.apps.kafka.topics import Topics
 
 logger = logging.getLogger("zaichik.kafka.session")
@@ -40,7 +40,7 @@ class Shared:
 
     Attributes:
         host, port: what clients are told to connect to.
-        topics, coordinator, positions, producers, counts: see their classes.
+        topics, coordinator, positions, producers, room, counts: see their classes.
     """
 
     host: str
@@ -49,6 +49,7 @@ class Shared:
     positions: Positions
     coordinator: Coordinator = field(default_factory=Coordinator)
     producers: Producers = field(default_factory=Producers)
+    room: Room = field(default_factory=Room)
     counts: Counts = field(default_factory=Counts)
 
 
