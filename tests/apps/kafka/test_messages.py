@@ -284,7 +284,7 @@ async def test_a_batch_larger_than_the_limit_comes_all_the_same():
     """Otherwise a consumer would ask for it for ever."""
     async with gateway() as running, running.connected() as kafka:
         await kafka.produce("a", batch((None, bytes(5000))))
-        fetched = await kafka.fetch("a", 0, partition_max_bytes=100, max_bytes=100)
+        fetched = await kafka.fetch("a", 0, partition_max_bytes=100, max_bytes=0)
         assert [record[0] for record in records_of(fetched)] == [0]
 
 
@@ -406,6 +406,22 @@ async def test_a_topic_that_is_made_again_is_out_of_range_for_who_has_read_the_o
         fetched = await kafka.fetch("a", 1, wait_ms=10_000)
         assert fetched.error_code == Code.OFFSET_OUT_OF_RANGE
         assert [row[0] for row in records_of(await kafka.fetch("a", 0))] == [0, 1]
+
+
+async def test_a_topic_that_is_gone_says_so_although_another_one_has_messages():
+    async with gateway() as running, running.connected() as kafka:
+        await kafka.metadata("a", "b")
+        await kafka.ask(fetch_request({"a": 0, "b": 0}), 11)
+        await running.client.publish("b", b"1")
+        await running.client.delete_topic("a")
+        await running.client.create_topic("a", retention_ttl="forever")
+        told, read = set(), 0
+        while not (told and read):
+            response = await kafka.ask(fetch_request({"a": 0, "b": read}, wait_ms=10_000), 11)
+            a, b = (row.partitions[0] for row in response.responses)
+            told |= {a.error_code} - {0}
+            read += len(records_of(b))
+        assert told == {Code.OFFSET_OUT_OF_RANGE}
 
 
 async def test_holes_of_a_table_are_passed_over():

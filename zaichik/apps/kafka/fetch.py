@@ -13,7 +13,7 @@ from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from zaichik import ZaichikError
 from zaichik.apps.kafka.codes import Code, code_of
 from zaichik.apps.kafka.names import refusal
-from zaichik.apps.kafka.readings import MILLISECOND_US, Fetched, Reading
+from zaichik.apps.kafka.readings import MILLISECOND_US, Fetched, Reading, lost
 from zaichik.apps.kafka.session import Session
 from zaichik_protocol import Messages
 
@@ -43,7 +43,8 @@ async def fetch(session: Session, request: Any, version: int) -> Any:
     await _wait_for_one(session, found, seconds)
     room = MAX_RESPONSE
     if version >= 3:
-        room = min(room, max(request.max_bytes, 0))
+        # The first batch is sent in any case, or a consumer would ask for it for ever.
+        room = min(room, max(request.max_bytes, 1))
     topics = []
     for topic in request.topics:
         partitions = []
@@ -96,11 +97,13 @@ async def _wait_for_one(
             try:
                 await reading.wait(seconds)
             except ZaichikError as error:
-                found[reading.topic] = await session.readings.lost(reading.topic, error)
+                found[reading.topic] = lost(error)
             tasks.cancel_scope.cancel()
 
         for reading in readings:
             tasks.start_soon(wait, reading)
+    for topic in [topic for topic, it in found.items() if isinstance(it, Fetched)]:
+        await session.readings.drop(topic)
 
 
 async def _taken(

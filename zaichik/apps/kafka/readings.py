@@ -13,10 +13,11 @@ begin again at the head, and meet the gap again, for ever.
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Any
 
 from zaichik import (
     Client,
@@ -152,11 +153,10 @@ class Reading:
 
     def _packed(self, frame: Messages) -> bytes:
         """Returns a frame as a batch of Kafka's."""
-        batch = frame.batch
-        deltas: Iterable[int] = range(batch.count)
+        deltas: Sequence[int] = range(frame.batch.count)
         if frame.holes:
             deltas = frame.deltas
-        self.next = frame.base + deltas[-1] + 1  # type: ignore[index]
+        self.next = frame.base + deltas[-1] + 1
         return pack(frame.base, deltas, frame.accepted_us // MILLISECOND_US, self._rows(frame))
 
     def _rows(self, frame: Messages) -> Iterable[Row]:
@@ -171,13 +171,13 @@ class Reading:
                 yield key or None, payload
 
 
-def _evicted(lagged: Lagged, state: "dict[str, object] | None") -> Fetched:
+def _evicted(lagged: Lagged, state: dict[str, Any] | None) -> Fetched:
     if state is None:
         return Fetched(Code.UNKNOWN_TOPIC_OR_PARTITION)
     return Fetched(
         Code.OFFSET_OUT_OF_RANGE,
-        end=int(str(state["next_offset"])),
-        head=int(str(state["head"])),
+        end=state["next_offset"],
+        head=state["head"],
         evicted=lagged.count,
     )
 
@@ -256,15 +256,6 @@ class Readings:
         self._open[reading.topic] = reading
         return reading
 
-    async def lost(self, topic: str, error: ZaichikError) -> Fetched:
-        """Returns what the consumer is told of a subscription that has ended."""
-        await self.drop(topic)
-        if isinstance(error, EpochChanged | SubscriptionLost):
-            # The topic was deleted. If there is another one of its name, the next fetch finds it,
-            # and its offsets mean something else.
-            return Fetched(Code.OFFSET_OUT_OF_RANGE)
-        return Fetched(_code_of(error))
-
     async def drop(self, topic: str) -> None:
         """Close the reading of a topic, if there is one."""
         reading = self._open.pop(topic, None)
@@ -291,3 +282,12 @@ def _code_of(error: ZaichikError) -> Code:
     if code in _EXPECTED:
         return code
     return Code.UNKNOWN_SERVER_ERROR
+
+
+def lost(error: ZaichikError) -> Fetched:
+    """Returns what the consumer is told of a subscription that has ended."""
+    if isinstance(error, EpochChanged | SubscriptionLost):
+        # The topic was deleted. If there is another one of its name, the next fetch finds it, and
+        # its offsets mean something else.
+        return Fetched(Code.OFFSET_OUT_OF_RANGE)
+    return Fetched(_code_of(error))
