@@ -15,6 +15,12 @@ BEYOND: dict[str, dict[str, str]] = {
     },
     "grpc": {
         "zaichik.net.background": "its tasks end with a block, and leave exceptions as they are",
+    "kafka": {
+        "zaichik.net.listener": "a gateway is a server as well",
+        "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
+        "zaichik.net.stream": "with TLS or without",
+        "zaichik.net.tls_engine": "says why TLS failed",
+        "zaichik.net.tls_handshake": "its clients may come over TLS",
         "zaichik.server.access.backoff": "failed logins are limited by the broker's token bucket",
     },
     "legacy": {

@@ -51,6 +51,8 @@ HOMES = {
     "grpc": {"apps/grpc"},
     "grpc_health": {"apps/grpc"},
     "grpc_reflection": {"apps/grpc"},
+    "kafka": {"apps/kafka"},
+    "crc32c": {"apps/kafka"},
 }
 OUTSIDE_OF_THE_CORE = {
     *("anyio", "asyncio", "trio", "socket", "threading", "time", "datetime"),

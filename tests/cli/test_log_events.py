@@ -14,12 +14,13 @@ from offenders import each
 from zaichik.cli import log_events
 
 PACKAGE = Path(log_events.__file__).parent.parent
-# What runs in `zaichik serve`: folders and files.
+# What runs in `zaichik serve`, or logs for programs as it does: folders and files.
 SERVED = [
     "core",
     "server",
     "storage",
     "net",
+    "apps/kafka",
     "apps/web",
     "cli/commands/serve.py",
     "cli/commands/web.py",

@@ -19,6 +19,8 @@ What an app needs beyond that is here, with the reason:
 | `legacy` | `net` | a gateway is a server as well: it listens, and reads its clients' sockets |
 | `grpc` | `net.background` | tasks that end with a block and leave its exceptions as they are |
 | `grpc` | `server.access` | failed logins are limited by the same token bucket as the broker's |
+| `kafka` | `net` | a gateway is a server as well, over TLS or not |
+| `kafka` | `server.access` | failed logins are limited by the same token bucket as the broker's |
 | `flight` | `core`, `storage` | it records a broker from inside, and is no client |
 
 Apps import each other in one direction only. A test compares the imports with the same table in

@@ -98,6 +98,43 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "a view cannot be shown": ("page_bug",),
     "a bug in answering %s": ("page_bug", "address"),
     "%s may be reached from other machines, and is not encrypted": ("unencrypted", "address"),
+    # Of `zaichik kafka`.
+    "%s disconnected: %s": ("disconnected", "peer", "reason"),
+    "%s turned away: there are %d connections, which is the limit": (
+        "turned_away",
+        "peer",
+        "connections",
+    ),
+    "%s: %s: %s": ("refused", "peer", "what", "reason"),
+    "%s: Produce of %d bytes is too large": ("too_large", "peer", "bytes"),
+    "%s: the request %s %d is not offered (client %s)": (
+        "not_offered",
+        "peer",
+        "request",
+        "version",
+        "client",
+    ),
+    "login_ok user=%s from=%s": ("login_ok", "user", "peer"),
+    "login_failed user=%s from=%s": ("login_failed", "user", "peer"),
+    "topic %s cannot be made: %s": ("topic_refused", "topic", "reason"),
+    "%s: offsets %d to %d have no messages, and were passed over": (
+        "offsets_skipped",
+        "topic",
+        "first",
+        "last",
+    ),
+    "%s cannot be fetched now: there are %d subscriptions, which is the limit": (
+        "too_many_subscriptions",
+        "topic",
+        "subscriptions",
+    ),
+    "%s: a position cannot be read, and is passed over: %s": (
+        "position_unreadable",
+        "topic",
+        "reason",
+    ),
+    "%s is not a table any more": ("positions_lost", "topic"),
+    "lost or refused since the start: %s": ("counts", "counts"),
     "SIGHUP is ignored; SIGTERM stops the broker": ("signal_ignored",),
     "%s: stopping, which may take %g s; a second signal stops at once": (
         "stopping",

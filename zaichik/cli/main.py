@@ -53,6 +53,7 @@ COMMANDS = {
     "dissect": "explain the bytes of the wire protocol, field by field",
     "grpc": "serve clients that speak gRPC",
     "legacy": "serve unchanged clients of the original zaichik, of 2020",
+    "kafka": "serve clients of Kafka; experimental",
     "demo": "watch a broker at work",
     "learn": "build a broker of your own, stage by stage, and have it checked",
 }

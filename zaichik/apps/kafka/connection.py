@@ -1,0 +1,213 @@
+"""One connection of a Kafka client: a request, its response, and so on, in their order.
+
+Kafka's clients send the next request before they have the response to the one before, and expect
+the responses in that order. So a request that waits, such as a Fetch, holds up those behind it, as
+it does in Kafka: clients have connections of their own for what must not wait.
+
+What a client can make this hold is one request, one response, and what its subscriptions have
+received, all bounded. A client that does not read its responses is disconnected.
+
+Kafka's protocol has no answer to what it does not know. As in Kafka, the connection is closed then,
+and the log has the name of the request.
+"""
+
+import logging
+from contextlib import suppress
+
+import anyio
+
+from zaichik import Client, ZaichikError
+from zaichik.apps.kafka import frames, oversized
+from zaichik.apps.kafka.codes import Code
+from zaichik.apps.kafka.frames import Header, NotARequest, RequestReader, decoded, framed, header_of
+from zaichik.apps.kafka.logins import BadLogin, Login, SaslConversation
+from zaichik.apps.kafka.readings import Readings
+from zaichik.apps.kafka.requests import (
+    API_VERSIONS,
+    PRODUCE,
+    REQUESTS,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    Offered,
+    api_versions,
+    name_of,
+)
+from zaichik.apps.kafka.session import Session, Shared
+from zaichik.base.escapes import shown
+from zaichik.net.stream import Stream
+
+logger = logging.getLogger("zaichik.kafka.connection")
+
+# Kafka's limit for a connection without requests.
+IDLE_SECONDS = 600.0
+# A request that has begun is complete by then, and a response is read.
+FRAME_SECONDS = 30.0
+SEND_SECONDS = 60.0
+GOODBYE_SECONDS = 1.0
+CLIENT_LETTERS = 80  # of a client's id, in tools and as the beginning of its members' ids
+
+GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+class Ended(Exception):
+    """The gateway ends the connection; a sentence says why."""
+
+
+class Connection:
+    """A conversation with one client.
+
+    Args:
+        stream: the connection to it, which is closed when `run` returns.
+        peer: its address, for the log.
+        shared: the gateway's state.
+        login: how clients log in; None: all of them act as the gateway's own user.
+        client: the broker's client of that user.
+    """
+
+    def __init__(
+        self, stream: Stream, peer: str, shared: Shared, client: Client, login: Login | None
+    ) -> None:
+        self._stream = stream
+        self._peer = peer
+        self._shared = shared
+        self._reader = RequestReader(stream)
+        self._readings = Readings(shared.room)
+        self._sasl: SaslConversation | None = None
+        self._session: Session | None = None
+        if login is None:
+            self._session = Session(shared, peer, client, "", self._readings)
+        else:
+            self._sasl = SaslConversation(login, peer)
+
+    async def run(self) -> str:
+        """Converse until either side ends it; returns the reason, for the log."""
+        async with self._stream:
+            try:
+                reason = await self._converse()
+            finally:
+                await self._release()
+            await self._say_goodbye()
+        return reason
+
+    async def _release(self) -> None:
+        """Give back what the broker's client holds for it."""
+        with anyio.CancelScope(shield=True), suppress(ZaichikError):
+            await self._readings.close()
+        if self._sasl is not None:
+            await self._sasl.close()
+
+    async def _say_goodbye(self) -> None:
+        """Send no more, and wait a moment for the client to do the same.
+
+        Closing a socket with unread bytes resets the connection, and the client may lose a response
+        that it has not read yet.
+        """
+        with suppress(*GONE), anyio.move_on_after(GOODBYE_SECONDS):
+            await self._stream.send_eof()
+            while True:
+                await self._stream.receive(frames.RECEIVE_BYTES)
+
+    async def _converse(self) -> str:
+        try:
+            while True:
+                await self._answer_one()
+        except NotARequest as error:
+            self._shared.counts.malformed += 1
+            return f"it sent {error}"
+        except (Ended, BadLogin) as error:
+            return str(error)
+        except ZaichikError as error:
+            return f"the broker: {error}"
+        except GONE:
+            if self._reader.is_between_frames:
+                return "it has left"
+            return "it has left in the middle of a request"
+
+    async def _answer_one(self) -> None:
+        with anyio.move_on_after(IDLE_SECONDS) as idle:
+            size = await self._reader.next_size()
+        if idle.cancelled_caught:
+            raise Ended("it was silent for too long")
+        with anyio.move_on_after(FRAME_SECONDS) as late:
+            if size > frames.MAX_REQUEST:
+                response = await self._refuse_unread(size)
+            else:
+                data = await self._reader.take(size)
+        if late.cancelled_caught:
+            raise Ended("it did not complete a request in time")
+        if size <= frames.MAX_REQUEST:
+            response = await self._response(data)
+        if response is None:
+            return
+        with anyio.move_on_after(SEND_SECONDS) as unread:
+            await self._stream.send(response)
+        if unread.cancelled_caught:
+            raise Ended("it does not read its responses")
+
+    async def _refuse_unread(self, size: int) -> bytes | None:
+        """Returns the response to a request that is too large to be held."""
+        header = await oversized.header(self._reader)
+        offered = self._offered(header)
+        if header.key != PRODUCE or self._session is None:
+            raise Ended(f"it sent {offered.name} of {size} bytes, which is too large")
+        logger.warning("%s: Produce of %d bytes is too large", self._peer, size)
+        self._shared.counts.refused += 1
+        response = await oversized.refused(self._reader, header.version)
+        if response is None:
+            return None
+        return framed(header.number, response, header.version)
+
+    async def _response(self, data: bytes) -> bytes | None:
+        """Returns the response to a request; None if it wants none."""
+        header = header_of(data)
+        if header.key == API_VERSIONS:
+            return self._versions(header)
+        offered = self._offered(header)
+        request = decoded(offered.request, data[header.size :], header.version)
+        if header.key in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
+            response = await self._log_in(header, request)
+        elif self._session is None or offered.handle is None:
+            raise Ended(f"it sent {offered.name} without a login")
+        else:
+            self._session.client_id = header.client[:CLIENT_LETTERS]
+            response = await offered.handle(self._session, request, header.version)
+        if response is None:
+            return None
+        return framed(header.number, response, header.version)
+
+    def _versions(self, header: Header) -> bytes:
+        """Returns what is offered; a newer client asks again in a version that it finds there."""
+        if 0 <= header.version <= REQUESTS[API_VERSIONS].newest:
+            return framed(header.number, api_versions(Code.NONE), header.version)
+        return framed(header.number, api_versions(Code.UNSUPPORTED_VERSION), 0)
+
+    def _offered(self, header: Header) -> Offered:
+        """Returns what is offered for a request.
+
+        Raises:
+            Ended: nothing.
+        """
+        offered = REQUESTS.get(header.key)
+        if offered is None or not offered.oldest <= header.version <= offered.newest:
+            self._shared.counts.unknown += 1
+            name = name_of(header.key)
+            logger.warning(
+                "%s: the request %s %d is not offered (client %s)",
+                self._peer,
+                name,
+                header.version,
+                shown(header.client[:CLIENT_LETTERS]),
+            )
+            raise Ended(f"it sent {name} {header.version}, which is not offered")
+        return offered
+
+    async def _log_in(self, header: Header, request: object) -> object:
+        if self._sasl is None:
+            raise Ended("it sent a login, and the gateway asks for none")
+        if header.key == SASL_HANDSHAKE:
+            return self._sasl.handshake(request, header.version)
+        response, logged_in = await self._sasl.authenticate(request)
+        if logged_in is not None:
+            client, user = logged_in
+            self._session = Session(self._shared, self._peer, client, user, self._readings)
+        return response

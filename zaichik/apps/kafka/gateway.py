@@ -1,0 +1,151 @@
+"""The gateway's listener: each connection gets a conversation, and all share the state."""
+
+import logging
+from dataclasses import asdict
+from ssl import SSLContext
+
+import anyio
+
+from zaichik import Client
+from zaichik.apps.kafka.connection import Connection
+from zaichik.apps.kafka.logins import Login
+from zaichik.apps.kafka.positions import Positions
+from zaichik.apps.kafka.session import Counts, Shared
+from zaichik.apps.kafka.topics import DEFAULT_CAPACITY, Topics
+from zaichik.net.listener import Listener
+from zaichik.net.socket_stream import SocketStream
+from zaichik.net.stream import Stream
+from zaichik.net.tls_engine import TlsFailed
+from zaichik.net.tls_handshake import handshake
+
+logger = logging.getLogger("zaichik.kafka.gateway")
+
+HOST = "127.0.0.1"
+# Each may hold a request, a response, and what its subscriptions have received.
+MAX_CONNECTIONS = 256
+PING_SECONDS = 1.0
+TLS_SECONDS = 10.0
+
+
+class Gateway:
+    """What looks like Kafka, with our broker behind it.
+
+    Args:
+        client: the broker's client of the gateway's own user.
+        listener: accepts connections; closed when `run` returns.
+        shared: the state that all connections share.
+        login: how clients log in; None: all of them act as the gateway's user.
+        tls: what is shown to clients; None: connections are not encrypted.
+
+    Attributes:
+        host, port: where it listens.
+        shared: see above.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        listener: Listener,
+        shared: Shared,
+        login: Login | None = None,
+        tls: SSLContext | None = None,
+    ) -> None:
+        self.host, self.port = listener.host, listener.port
+        self.shared = shared
+        self._client = client
+        self._listener = listener
+        self._login = login
+        self._tls = tls
+        self._connections = 0
+
+    @classmethod
+    async def listening(
+        cls,
+        client: Client,
+        port: int,
+        *,
+        host: str = HOST,
+        advertise: tuple[str, int] | None = None,
+        capacity: int = DEFAULT_CAPACITY,
+        login: Login | None = None,
+        tls: SSLContext | None = None,
+    ) -> "Gateway":
+        """Returns a gateway at a port, which may be reached from then on.
+
+        Args:
+            client: of the gateway's own user.
+            port: where to listen; 0 takes a free one.
+            host: the address to listen on.
+            advertise: the host and port that clients are told; None: where it listens.
+            capacity: see `Topics`.
+            login: see the class.
+            tls: see the class.
+
+        Raises:
+            OSError: the port is not available.
+            TopicExists: the topic of positions is something else.
+            BrokerError: the gateway's user may not use it.
+        """
+        positions = Positions(client)
+        await positions.load()
+        listener = await Listener.open(host, port)
+        shown_host, shown_port = advertise or (listener.host, listener.port)
+        shared = Shared(shown_host, shown_port, Topics(capacity), positions)
+        return cls(client, listener, shared, login, tls)
+
+    @property
+    def counts(self) -> Counts:
+        """What was lost or refused since it began."""
+        return self.shared.counts
+
+    async def aclose(self) -> None:
+        """Stop listening, without having served."""
+        await self._listener.aclose()
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            ExceptionGroup: of one `ConnectionLost`: the broker is gone for good.
+        """
+        try:
+            async with self._listener, anyio.create_task_group() as tasks:
+                tasks.start_soon(self._listener.serve, self._serve_one, tasks)
+                while True:  # a lost broker is noticed even while no one is connected
+                    await self._client.ping()
+                    await anyio.sleep(PING_SECONDS)
+        finally:
+            counts = [f"{name} {count}" for name, count in asdict(self.counts).items() if count]
+            if counts:
+                logger.info("lost or refused since the start: %s", ", ".join(counts))
+
+    async def _serve_one(self, stream: SocketStream, peer: str) -> None:
+        """Serve one connection. An exception ends that connection only."""
+        if self._connections >= MAX_CONNECTIONS:
+            logger.warning(
+                "%s turned away: there are %d connections, which is the limit",
+                peer,
+                self._connections,
+            )
+            return await stream.aclose()
+        self._connections += 1
+        logger.info("%s connected", peer)
+        try:
+            reason = await self._converse(stream, peer)
+            logger.info("%s disconnected: %s", peer, reason)
+        except Exception:
+            logger.exception("%s: a bug ended this connection", peer)
+        finally:
+            self._connections -= 1
+
+    async def _converse(self, stream: SocketStream, peer: str) -> str:
+        secured: Stream = stream
+        if self._tls is not None:
+            try:
+                with anyio.fail_after(TLS_SECONDS):
+                    secured = await handshake(stream, self._tls)
+            except (TlsFailed, TimeoutError, anyio.BrokenResourceError) as error:
+                await stream.aclose()
+                return f"TLS failed: {error!r}"
+        connection = Connection(secured, peer, self.shared, self._client, self._login)
+        return await connection.run()

@@ -1,0 +1,160 @@
+"""Storing records: Produce and InitProducerId.
+
+A response is sent when the broker has answered, so in a durable topic when the messages are on the
+disk: `acks=1` and `acks=all` are the same.
+"""
+
+import secrets
+from typing import Any
+
+from kafka.protocol.producer import InitProducerIdResponse, ProduceResponse
+
+from zaichik import ZaichikError
+from zaichik.apps.kafka.codes import Code, code_of
+from zaichik.apps.kafka.compression import BadBatch
+from zaichik.apps.kafka.names import refusal
+from zaichik.apps.kafka.producers import Producer
+from zaichik.apps.kafka.records import NO_PRODUCER, Produced, Row, unpack
+from zaichik.apps.kafka.session import Session
+from zaichik_protocol import Unencodable
+
+PRODUCER_BITS = 62  # of a random id: it is a positive number of 64 bits
+# A batch of the broker has its own limit of bytes, keys and payloads, and 8 more for each message.
+MESSAGE_OVERHEAD = 8
+
+_Topic = ProduceResponse.TopicProduceResponse
+_Partition = _Topic.PartitionProduceResponse
+
+
+async def init_producer_id(session: Session, request: Any, _version: int) -> Any:
+    """Returns an id for an idempotent producer; transactions are refused."""
+    code, producer, epoch = Code.NONE, secrets.randbits(PRODUCER_BITS), 0
+    if request.transactional_id is not None:
+        code, producer, epoch = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_PRODUCER, -1
+        session.warn("InitProducerId", "transactions are not offered")
+    return InitProducerIdResponse(
+        throttle_time_ms=0, error_code=code, producer_id=producer, producer_epoch=epoch
+    )
+
+
+async def produce(session: Session, request: Any, _version: int) -> Any:
+    """Returns where each batch begins, or why it was not stored; None if nobody wants to know."""
+    topics = []
+    for topic in request.topic_data:
+        partitions = [
+            await _stored(session, topic.name, partition) for partition in topic.partition_data
+        ]
+        topics.append(_Topic(name=topic.name, partition_responses=partitions))
+    if request.acks == 0:
+        return None
+    return ProduceResponse(throttle_time_ms=0, responses=topics)
+
+
+async def _stored(session: Session, topic: str, partition: Any) -> Any:
+    """Returns the response for a partition, after storing its batches."""
+    code, offset, problem = Code.NONE, -1, None
+    try:
+        _check_place(topic, partition.index)
+        for batch in unpack(bytes(partition.records or b"")):
+            first = await _store(session, topic, batch)
+            if offset < 0:
+                offset = first
+    except BadBatch as error:
+        code, problem = error.code, str(error)
+    except (ZaichikError, Unencodable) as error:
+        code, problem = code_of(error), str(error)
+    if code is not Code.NONE:
+        offset = -1
+        session.counts.refused += 1
+        session.warn(f"a batch for {topic[:80]!r} was refused", problem)
+    return _Partition(
+        index=partition.index,
+        error_code=code,
+        base_offset=offset,
+        log_append_time_ms=-1,
+        log_start_offset=-1,
+        record_errors=[],
+        error_message=problem,
+    )
+
+
+def _check_place(topic: str, partition: int) -> None:
+    if partition != 0:
+        raise BadBatch("a topic has one partition, 0", Code.UNKNOWN_TOPIC_OR_PARTITION)
+    refused = refusal(topic)
+    if refused is not Code.NONE:
+        raise BadBatch("clients cannot write to this topic", refused)
+
+
+async def _store(session: Session, topic: str, batch: Produced) -> int:
+    """Returns the offset of the batch's first record, after storing it, or finding that it is."""
+    if batch.headers:
+        if not session.counts.headers:
+            session.warn(f"headers of records for {topic[:80]!r} are dropped", "the first ones")
+        session.counts.headers += batch.headers
+    code = await session.shared.topics.found(session.client, topic, create=True)
+    if code is not Code.NONE:
+        raise BadBatch("there is no such topic", code)
+    if batch.producer == NO_PRODUCER:
+        return await _publish(session, topic, batch, None)
+    producer = session.shared.producers.of(session.user, batch.producer, topic)
+    # Checking and storing are one step.
+    async with producer.lock:
+        known = producer.answer_of(batch)
+        if known is not None:
+            return known.first_offset
+        first = await _publish(session, topic, batch, producer)
+        producer.store_done(batch, first)
+    return first
+
+
+async def _publish(session: Session, topic: str, batch: Produced, producer: Producer | None) -> int:
+    """Returns the offset of the batch's first record, after publishing it in as few pieces as fit.
+
+    If a piece fails, the producer's repeat goes on with that piece.
+    """
+    rows = await _meant(session, topic, batch.rows)
+    done, first = 0, -1
+    if producer is not None and (begun := producer.stored_of(batch)) is not None:
+        done, first = begun.count, begun.first_offset
+    while done < len(rows):
+        piece = _piece(session, rows, done)
+        result = await session.client.publish_batch(topic, piece)
+        if first < 0:
+            first = result.first_offset
+        done += len(piece)
+        if producer is not None and done < len(rows):
+            producer.store_begun(batch, done, first)
+    return first
+
+
+def _piece(session: Session, rows: list[Row], start: int) -> list[Row]:
+    """Returns the rows from `start` on that fit into one batch of the broker; at least one."""
+    welcome = session.client.welcome
+    size = 0
+    end = start
+    for key, payload in rows[start : start + welcome.max_batch]:
+        size += len(key or b"") + len(payload or b"") + MESSAGE_OVERHEAD
+        if size > welcome.max_message and end > start:
+            break
+        end += 1
+    return rows[start:end]
+
+
+async def _meant(session: Session, topic: str, rows: list[Row]) -> list[Row]:
+    """Returns the rows as the broker takes them: null payloads delete keys in tables only.
+
+    Raises:
+        BadBatch: a table cannot hold an empty payload, or one of null without a key.
+    """
+    if all(payload for _, payload in rows):
+        return rows
+    state = await session.client.topic(topic)
+    is_table = state is not None and bool(state["settings"].get("table"))
+    if not is_table:
+        return [(key, payload or b"") for key, payload in rows]
+    if any(key is None and payload is None for key, payload in rows):
+        raise BadBatch("a null payload deletes a key, and there is none", Code.INVALID_RECORD)
+    if any(key is not None and payload == b"" for key, payload in rows):
+        raise BadBatch("a table has no empty payloads; null deletes a key", Code.INVALID_RECORD)
+    return rows

@@ -1,0 +1,157 @@
+"""`zaichik kafka`: a gateway for clients of Kafka. Experimental.
+
+Let clients of Kafka use the broker: kcat, librdkafka's and Java's clients, Spark. To them, the
+gateway is a cluster of one broker, in which each topic has one partition. It is experimental, and
+it is not Kafka: docs/use/kafka.md lists what is different.
+
+Without --sasl it listens on this machine only, and everyone who reaches it acts as one user, the
+one whose login the gateway has. With --sasl, each client logs in as a user of the broker, with
+SASL/PLAIN. For other machines, that needs TLS as well.
+
+If the connection to the broker is lost, the gateway tries to reconnect, and its clients wait.
+SIGTERM stops it with exit code 0, Ctrl-C with 130.
+
+Examples:
+  zaichik kafka                              # at 127.0.0.1:9092
+  kcat -b 127.0.0.1:9092 -t orders -P -K:    # write; -C to read
+  zaichik kafka --port 0 --json              # a free port; {"host": ..., ...}
+  zaichik kafka --advertise kafka.example:9092      # what clients are told
+  zaichik kafka --host 0.0.0.0 --sasl --tls-cert cert.pem --tls-key key.pem
+  zaichik kafka --log-level warning          # only what was lost or refused
+"""
+
+import os
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from ssl import SSLContext
+from typing import TYPE_CHECKING
+
+import anyio
+from rich.console import Console
+from rich.text import Text
+
+from zaichik.cli import address, connecting, quantities, screen, serve_log
+from zaichik.cli.arguments import Namespace, WrongUsage, argument
+from zaichik.cli.failure import Failure, listening, restated
+from zaichik.cli.signals import stopping
+from zaichik.client.client import Client, connect
+from zaichik.client.endpoint import Credentials, Endpoint
+from zaichik.net.tls_settings import UnusableCertificate, server_tls
+
+if TYPE_CHECKING:
+    from zaichik.apps.kafka.gateway import Gateway
+
+DEFAULT_PORT = 9092  # Kafka's
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_CAPACITY = 1_000_000
+MISSING = (
+    "the gateway for Kafka's clients needs a package that is not installed; run: pip install "
+    "'zaichik[kafka]'"
+)
+
+ARGUMENTS = (
+    argument(
+        "--port PORT", "where to listen; 0 takes a free port", address.port, default=DEFAULT_PORT
+    ),
+    argument(
+        "--host HOST",
+        "address to listen on; for other machines, --sasl and TLS are needed",
+        default=DEFAULT_HOST,
+    ),
+    argument(
+        "--advertise HOST:PORT",
+        "what clients are told to connect to (default: where it listens)",
+        address.address,
+    ),
+    argument(
+        "--capacity N",
+        "most messages in a topic that a client makes, if the broker has no folder for durable "
+        "topics",
+        quantities.positive,
+        default=DEFAULT_CAPACITY,
+    ),
+    argument("--sasl", "have each client log in as a user of the broker"),
+    argument("--tls-cert FILE", "serve over TLS: the certificate, PEM", Path),
+    argument("--tls-key FILE", "the certificate's private key, PEM", Path),
+    *serve_log.OPTIONS,
+    argument("--json", "when ready, print one JSON object: host, port, pid, broker"),
+    connecting.ADDRESS,
+    connecting.RECONNECT,
+)
+
+
+async def run(arguments: Namespace, console: Console) -> None:
+    """Serve until a signal comes, or the broker is gone. Returns the exit code."""
+    try:
+        from zaichik.apps.kafka.gateway import Gateway
+        from zaichik.apps.kafka.logins import Login
+    except ModuleNotFoundError as error:
+        raise Failure(MISSING) from error
+    tls = _tls(arguments)
+    login = None
+    if arguments.sasl:
+        login = Login(partial(_logged_in, arguments.connect, arguments.reconnect))
+    stop = anyio.Event()
+    async with connecting.connected(arguments, "kafka") as client:
+        with listening(arguments.port, "zaichik kafka --port PORT", "Kafka", arguments.host):
+            gateway = await Gateway.listening(
+                client,
+                arguments.port,
+                host=arguments.host,
+                advertise=arguments.advertise,
+                capacity=arguments.capacity,
+                login=login,
+                tls=tls,
+            )
+        await _check_reachable(gateway, arguments)
+        # Signals are caught before the announcement: a program that waits for it may send one right
+        # away.
+        with serve_log.written(arguments):
+            async with stopping(lambda _: stop.set()) as tasks:
+                tasks.start_soon(gateway.run)
+                _announce(gateway, arguments, console)
+                await stop.wait()
+
+
+def _tls(arguments: Namespace) -> SSLContext | None:
+    if (arguments.tls_cert is None) != (arguments.tls_key is None):
+        raise WrongUsage("--tls-cert and --tls-key belong together")
+    if arguments.tls_cert is None:
+        return None
+    with restated(UnusableCertificate):
+        return server_tls(arguments.tls_cert, arguments.tls_key).context
+
+
+def _logged_in(
+    endpoint: Endpoint, reconnect: float, credentials: Credentials
+) -> AbstractAsyncContextManager[Client]:
+    """Returns a client of the broker that has logged in with these credentials."""
+    there = replace(endpoint, credentials=credentials)
+    return connect(there, name="zaichik kafka", reconnect=reconnect)
+
+
+async def _check_reachable(gateway: "Gateway", arguments: Namespace) -> None:
+    """Refuse to serve other machines without a login, or without TLS."""
+    here = address.Address(gateway.host, gateway.port)
+    if here.is_loopback or (arguments.sasl and arguments.tls_cert is not None):
+        return
+    await gateway.aclose()
+    raise Failure(
+        f"other machines can reach {here.host}, and anyone there could read and write every topic: "
+        "add --sasl, --tls-cert and --tls-key, or leave out --host (this machine only)"
+    )
+
+
+def _announce(gateway: "Gateway", arguments: Namespace, console: Console) -> None:
+    here, broker = address.Address(gateway.host, gateway.port), str(arguments.connect)
+    if arguments.json:
+        screen.print_json(
+            {"host": here.host, "port": here.port, "pid": os.getpid(), "broker": broker}
+        )
+    else:
+        text = Text.assemble(
+            "serving clients of Kafka at ", (str(here), "bold"), f", for the broker at {broker}"
+        )
+        console.print(text, soft_wrap=True)
