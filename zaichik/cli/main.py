@@ -52,6 +52,7 @@ COMMANDS = {
     "replay": "have a broker do again what another one was recorded doing",
     "dissect": "explain the bytes of the wire protocol, field by field",
     "legacy": "serve unchanged clients of the original zaichik, of 2020",
+    "mqtt": "serve clients of MQTT 3.1.1 and 5",
     "demo": "watch a broker at work",
     "learn": "build a broker of your own, stage by stage, and have it checked",
 }
