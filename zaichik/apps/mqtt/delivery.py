@@ -123,6 +123,9 @@ class Delivery:
     def has_room(self, qos: int) -> bool:
         """Returns whether a message of that QoS can be sent now."""
         if self._output.is_full:
+            # The socket may take all of it.
+            self._output.flush()
+        if self._output.is_full:
             return False
         return not qos or not self._session.window.is_full
 

@@ -140,14 +140,20 @@ class Straggler:
         reader: the session or group.
         tail: of the topic.
         take: gives it a message; returns False if there is no room.
+        flush: sends what was given.
     """
 
     def __init__(
-        self, reader: Late, tail: Tail, take: Callable[[Entry, list[Subscription]], bool]
+        self,
+        reader: Late,
+        tail: Tail,
+        take: Callable[[Entry, list[Subscription]], bool],
+        flush: Callable[[], None],
     ) -> None:
         self._reader = reader
         self._tail = tail
         self._take = take
+        self._flush = flush
         self._room = anyio.Event()
 
     def wake(self) -> None:
@@ -197,3 +203,4 @@ class Straggler:
         while not self._take(entry, subscriptions):
             self._room = anyio.Event()
             await self._room.wait()
+        self._flush()

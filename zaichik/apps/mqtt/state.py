@@ -197,7 +197,7 @@ class State:
         session = delivery.session
         self._catch_up(
             (delivery, space),
-            Straggler(session, self.tails[space], delivery.take),
+            Straggler(session, self.tails[space], delivery.take, self.flush),
             tasks,
             session.id.client_id,
             delivery.pump,
@@ -214,7 +214,7 @@ class State:
         def take(entry: Entry, subscriptions: list[Subscription]) -> bool:
             return not subscriptions[0].wants(entry) or group.deal(entry)
 
-        straggler = Straggler(group, self.tails[space], take)
+        straggler = Straggler(group, self.tails[space], take, self.flush)
         self._catch_up((group, space), straggler, self._tasks, group.text, group.pump)
 
     def _catch_up(
