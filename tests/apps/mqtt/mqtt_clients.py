@@ -87,7 +87,9 @@ class MqttClient:
             await self.send(PubAck(message.packet_id))
         elif message.qos == 2:
             await self.send(PubRec(message.packet_id))
-            assert await self.expect(PubRel) == PubRel(message.packet_id)
+            while PubRel(message.packet_id) not in self._packets:
+                self._packets += self._decoder.feed(await self._stream.receive())
+            self._packets.remove(PubRel(message.packet_id))
             await self.send(PubComp(message.packet_id))
 
     async def payloads(self, count: int) -> list[bytes]:

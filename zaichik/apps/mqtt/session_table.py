@@ -37,14 +37,17 @@ class GatewayRow:
         at_us: when it was stored: sessions that were connected then have left when the gateway
             ended.
         ends: by the broker's topic, the offset up to which everything was read.
+        epochs: by the broker's topic, its identity: a topic that was made anew has another one, and
+            its offsets begin anew.
     """
 
     at_us: int = 0
     ends: dict[str, int] = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
         """Returns the row."""
-        return _row({"at_us": self.at_us, "ends": self.ends})
+        return _row({"at_us": self.at_us, "ends": self.ends, "epochs": self.epochs})
 
     @classmethod
     def of(cls, data: bytes) -> "GatewayRow":
@@ -55,7 +58,8 @@ class GatewayRow:
         """
         row = _members(data)
         ends = {str(space): int(offset) for space, offset in row["ends"].items()}
-        return cls(int(row["at_us"]), ends)
+        epochs = {str(space): int(epoch) for space, epoch in row["epochs"].items()}
+        return cls(int(row["at_us"]), ends, epochs)
 
 
 def session_row(session: Session, spaces: tuple[str, ...]) -> bytes:

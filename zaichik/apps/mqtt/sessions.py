@@ -59,6 +59,7 @@ class Sessions:
     Attributes:
         all: the sessions, by their names.
         groups: the groups, by their names.
+        epochs: by the broker's topic, its identity.
         on_end: called with the name of a session that has ended.
         on_group: called with a new group.
     """
@@ -74,6 +75,7 @@ class Sessions:
     ) -> None:
         self.all: dict[SessionId, Session] = {}
         self.groups: dict[str, Group] = {}
+        self.epochs: dict[str, int] = {}
         self.on_end: Callable[[SessionId], None] = lambda _: None
         self.on_group: Callable[[Group], None] = lambda _: None
         self._client = client
@@ -121,6 +123,21 @@ class Sessions:
         session.saved = session.positions(self._spaces.names)
         for subscription in session.subscriptions.values():
             self._found_by_filter(session, subscription)
+
+    def begin_anew(self, space: str) -> None:
+        """Forget all places in a topic that is not the one that they were in."""
+        self._saved_ends.pop(space, None)
+        for session in self.all.values():
+            session.places.pop(space, None)
+            session.saved.pop(space, None)
+            for subscription in session.subscriptions.values():
+                if space in subscription.starts:
+                    subscription.starts[space] = 0
+        for group in self.groups.values():
+            group.places.pop(space, None)
+            group.saved.pop(space, None)
+            if space in group.subscription.starts:
+                group.subscription.starts[space] = 0
 
     # -- connections -----------------------------------------------------------------------------
 
@@ -253,7 +270,7 @@ class Sessions:
             return
         rows = [(change.key, change.row) for change in changes]
         # Last: what was read counts only once the positions of all who have less are stored.
-        rows.append((GATEWAY, GatewayRow(now_us, ends).encoded()))
+        rows.append((GATEWAY, GatewayRow(now_us, ends, self.epochs).encoded()))
         try:
             for first in range(0, len(rows), ROWS):
                 await self._client.publish_batch(SESSIONS, rows[first : first + ROWS])

@@ -25,6 +25,7 @@ from zaichik.apps.mqtt.publisher import Publisher
 from zaichik.apps.mqtt.reading import Sources, Straggler, follow
 from zaichik.apps.mqtt.retained import Retained, Row, UnreadableRow
 from zaichik.apps.mqtt.session import SessionId
+from zaichik.apps.mqtt.session_table import GatewayRow
 from zaichik.apps.mqtt.sessions import Sessions
 from zaichik.apps.mqtt.spaces import RETAINED, SESSIONS, WILLS, Spaces
 from zaichik.apps.mqtt.subscription import Subscription, Subscriptions
@@ -118,18 +119,31 @@ class State:
         Raises:
             NotATable, ZaichikError: see `topics.prepare`.
         """
-        await topics.prepare(self.client, self._options.max_retained)
+        await topics.prepare(self.client, self.spaces.names[1:], self._options.max_retained)
         rows = await topics.rows(self.client, (RETAINED, SESSIONS, WILLS))
         for offset, (topic, data) in enumerate(rows[RETAINED].items()):
             self._restore_retained(topic, data, offset)
         own = self.sessions.load(rows[SESSIONS])
         self.wills.load(rows[WILLS])
-        for space, tail in self.tails.items():
-            live = await self._next_offset(space)
-            # A topic that is shorter than it was is another one, or an older copy.
-            tail.end = min(own.ends.get(space, live), live)
-            self.publisher.ends[space] = live
+        for space in self.spaces.names:
+            await self._begin_in(space, own)
         await self.save()
+
+    async def _begin_in(self, space: str, own: GatewayRow) -> None:
+        """Find out where to begin in a topic."""
+        report = await self.client.topic(space)
+        live = 0
+        if report is not None:
+            live = int(report["next_offset"])
+            self.sessions.epochs[space] = int(report["epoch"])
+        end = own.ends.get(space, live)
+        was_there = space in own.epochs
+        # It was made anew, or it is an older copy of itself.
+        if was_there and (own.epochs[space] != self.sessions.epochs.get(space) or live < end):
+            self.sessions.begin_anew(space)
+            end = 0
+        self.tails[space].end = end
+        self.publisher.ends[space] = live
 
     def _restore_retained(self, topic: str, data: bytes, offset: int) -> None:
         try:
@@ -140,12 +154,6 @@ class State:
             return
         # Any offset below those to come will do, for rows come once each.
         self.retained.note(topic, row, offset)
-
-    async def _next_offset(self, space: str) -> int:
-        state = await self.client.topic(space)
-        if state is None:
-            return 0
-        return int(state["next_offset"])
 
     async def follow(self, *, task_status: TaskStatus[None]) -> None:
         """Read all topics until cancelled; started when all are subscribed to.

@@ -25,8 +25,15 @@ class NotATable(Exception):
     """A topic is there and is no table, so that the gateway cannot keep its state in it."""
 
 
-async def prepare(client: Client, max_retained: int = MAX_RETAINED) -> None:
+async def prepare(
+    client: Client, trees: Iterable[str] = (), max_retained: int = MAX_RETAINED
+) -> None:
     """Make the topics that are not there; those that are keep their settings.
+
+    Args:
+        client: the gateway's own.
+        trees: topics that are trees, made with the broker's defaults.
+        max_retained: the most retained messages.
 
     Raises:
         NotATable: one is another kind of topic.
@@ -36,6 +43,9 @@ async def prepare(client: Client, max_retained: int = MAX_RETAINED) -> None:
     await _create(client, RETAINED, {}, table=True, capacity=max_retained, max_bytes=RETAINED_BYTES)
     for name in (SESSIONS, WILLS):
         await _create(client, name, {}, table=True, max_bytes=STATE_BYTES)
+    for name in trees:
+        with suppress(TopicExists, Forbidden):
+            await client.create_topic(name)
     for name in (RETAINED, SESSIONS, WILLS):
         state = await client.topic(name)
         if state is not None and not state["settings"].get("table"):
