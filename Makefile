@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo dev pictures test test-all coverage test-long test-cluster test-gateways test-compiled test-compiled-quick test-stalls test-strangers test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs bench bench-durable bench-others bench-spark fuzz fuzz-decoder fuzz-conversation simulate soak \
+.PHONY: help demo dev pictures test test-all coverage test-long test-cluster test-gateways test-compiled test-compiled-quick test-stalls test-strangers test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs bench bench-durable bench-others bench-spark fuzz fuzz-decoder fuzz-conversation fuzz-mqtt simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample mutants-core clean
 .DEFAULT_GOAL := help
 
@@ -18,7 +18,7 @@ help:
 	@echo "make test              eight minutes on two cores: the same, and the tests that find most"
 	@echo "make test-all          half an hour: every test but those of make soak"
 	@echo "make coverage          ten minutes: branch coverage of the tests on asyncio, and whether it is within its limits"
-	@echo "make fuzz              a quarter of an hour: a million inputs for the decoder, a million for a broker"
+	@echo "make fuzz              a quarter of an hour: a million inputs each for both decoders and a broker"
 	@echo "make soak              half an hour: real processes killed, stopped, cut off and flooded; all planted bugs are caught"
 	@echo "make docs              regenerate tables, drawings, hexdumps and code blocks"
 	@echo "make bench             half an hour: side by side with the brokers installed here, into benchmarks/results"
@@ -199,9 +199,9 @@ bench-spark: $(VENV)/.installed-bench $(VENV)/.java
 
 # Other inputs each time; what is found is shown with the command that repeats it.
 fuzz: $(VENV)/.installed-dev
-	@$(MAKE) --silent --no-print-directory -j2 fuzz-decoder fuzz-conversation
+	@$(MAKE) --silent --no-print-directory -j2 fuzz-decoder fuzz-conversation fuzz-mqtt
 
-fuzz-decoder fuzz-conversation: fuzz-%:
+fuzz-decoder fuzz-conversation fuzz-mqtt: fuzz-%:
 	@$(BIN)/python -m tests.fuzz $* --inputs 1000000
 
 simulate: $(VENV)/.installed-dev

@@ -641,6 +641,15 @@ def test_a_table_is_published_to_while_its_log_is_rewritten():
     assert start.startswith("a start with 2,000 keys")
 
 
+@pytest.mark.long
+def test_packets_of_mqtt_are_read_and_written_in_both_ways():
+    done = run("benchmarks.mqtt_codec", "--quick")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line for line in done.stdout.splitlines() if "read" in line and "write" in line]
+    assert len(lines) == 7
+    assert sum("fan-out" in line for line in lines) == 5
+
+
 @pytest.mark.parametrize(("grown", "is_bounded"), [(129, True), (130, False)])
 def test_memory_may_grow_by_a_quarter_more_than_is_reported(grown, is_bounded):
     point = bound.Point("keys", grown * bound.MIB, 100 * bound.MIB, refused=0, seconds=1.0)

@@ -1,4 +1,5 @@
-"""Bytes that nobody means, by the million: for the decoder, and for a broker with several clients.
+"""Bytes that nobody means, by the million: for our decoder and MQTT's, and for a
+broker with several clients.
 
     python -m tests.fuzz --inputs 1000000 --seed 7 decoder
 

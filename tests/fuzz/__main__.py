@@ -5,13 +5,14 @@ import random
 import sys
 from time import monotonic
 
-from . import campaign, conversation, decoder
+from . import campaign, conversation, decoder, mqtt
 
-TARGETS = {"decoder": decoder, "conversation": conversation}
+TARGETS = {"decoder": decoder, "conversation": conversation, "mqtt": mqtt}
 EXAMPLES = """
 examples:
   python -m tests.fuzz                                 # 100 000 inputs for each, seed by chance
   python -m tests.fuzz --inputs 1000000 --seed 7 decoder
+  python -m tests.fuzz mqtt                            # MQTT's decoder only
   python -m tests.fuzz conversation --replay 0:1c000000... +1000 t0   # what a failure has printed
 """
 
@@ -19,13 +20,13 @@ examples:
 def parse(arguments):
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz",
-        description="Send bytes that nobody means to the decoder, or to a broker, and see whether "
+        description="Send bytes that nobody means to a decoder, or to a broker, and see whether "
         "anything breaks.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "target", nargs="?", choices=TARGETS, help="default: both, one after the other"
+        "target", nargs="?", choices=TARGETS, help="default: all, one after the other"
     )
     parser.add_argument(
         "--inputs", type=int, default=100_000, metavar="N", help="of each (default: %(default)s)"
@@ -38,7 +39,7 @@ def parse(arguments):
     if options.inputs < 1:
         parser.error(f"--inputs is {options.inputs}; it must be at least 1")
     if options.replay and options.target is None:
-        parser.error("--replay needs to know for what: decoder or conversation")
+        parser.error(f"--replay needs to know for what: {', '.join(TARGETS)}")
     return options
 
 

@@ -63,17 +63,9 @@ def _splice(rng, data):
     data[at:] = other[min(at, len(other) - 1) :]
 
 
-_CHANGES = [
-    _flip_a_bit,
-    _change_a_byte,
-    _insert,
-    _remove,
-    _repeat,
-    _cut_off,
-    _set_an_integer,
-    _set_an_integer,
-    _splice,
-]
+# These know nothing of frames.
+ANYWHERE = [_flip_a_bit, _change_a_byte, _insert, _remove, _repeat, _cut_off]
+_CHANGES = [*ANYWHERE, _set_an_integer, _set_an_integer, _splice]
 
 
 def mutated(rng, data):
@@ -85,6 +77,20 @@ def mutated(rng, data):
     if rng.random() < 0.5 and len(changed) >= 12:
         struct.pack_into("<I", changed, 0, len(changed) - 4)
     return bytes(changed)
+
+
+def glued(rng, packets, mutate):
+    """Some packets glued together: as they are, mutated, or bytes that never were any."""
+    pieces = []
+    for _ in range(rng.choice((1, 1, 2, 3, 5))):
+        kind = rng.random()
+        if kind < 0.3:
+            pieces.append(rng.choice(packets))
+        elif kind < 0.95:
+            pieces.append(mutate(rng, rng.choice(packets)))
+        else:
+            pieces.append(rng.randbytes(rng.randint(1, 40)))
+    return b"".join(pieces)
 
 
 def stream(rng, frames):

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from fuzz import __main__ as command
-from fuzz import campaign, conversation, decoder
+from fuzz import campaign, conversation, decoder, mqtt
+from zaichik.apps.mqtt.packets import PacketDecoder
+from zaichik.apps.mqtt.packets.hot import ACKNOWLEDGEMENTS
+from zaichik.apps.mqtt.packets.roles import CLIENT
 from zaichik.core.broker import Broker
 from zaichik.core.reader import Reader
 from zaichik.core.ring import BroadcastRing
@@ -24,7 +27,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("inputs", [1000, 5000])
-@pytest.mark.parametrize("target", [decoder, conversation], ids=["decoder", "conversation"])
+@pytest.mark.parametrize(
+    "target", [decoder, conversation, mqtt], ids=["decoder", "conversation", "mqtt"]
+)
 def test_nothing_is_found(target, inputs, request):
     """P5: whatever bytes come, and however: see the target's text."""
     if target is conversation:  # it listens in
@@ -124,7 +129,26 @@ def a_clock_is_moved_anywhere(monkeypatch):
     monkeypatch.setattr(Broker, "advance", lambda self, to_us: self.clock.move_to(to_us))
 
 
+def a_packet_identifier_may_be_0(monkeypatch):
+    def read(version, first, data, begin, end):
+        return ACKNOWLEDGEMENTS[first](int.from_bytes(data[begin : begin + 2]))
+
+    readers = [read if at in ACKNOWLEDGEMENTS else it for at, it in enumerate(CLIENT.readers)]
+    monkeypatch.setattr(CLIENT, "readers", readers)
+
+
+def a_length_may_have_any_size(monkeypatch):
+    monkeypatch.setattr(PacketDecoder, "_limits", lambda self, data, at: (at + 2, at + 2))
+
+
+def an_error_of_mqtt_is_forgotten(monkeypatch):
+    monkeypatch.setattr(PacketDecoder, "_fail", lambda self, error: None)
+
+
 BUGS = {
+    a_packet_identifier_may_be_0: mqtt,
+    a_length_may_have_any_size: mqtt,
+    an_error_of_mqtt_is_forgotten: mqtt,
     a_fatal_error_is_forgotten: decoder,
     a_batch_may_be_wrong: decoder,
     what_follows_is_not_looked_at: decoder,
@@ -170,7 +194,7 @@ def test_what_fails_is_made_small_and_shown_with_the_command_that_repeats_it(
 
 @pytest.mark.usefixtures("patchable")
 def test_the_same_seed_makes_the_same_inputs():
-    for target in (decoder, conversation):
+    for target in (decoder, conversation, mqtt):
         logs = [[], [], []]
         for log, seed in zip(logs, (1, 1, 2), strict=True):
             target.play(random.Random(seed), log)
@@ -197,10 +221,11 @@ def test_the_command_tells_what_it_has_done():
     assert [
         line for line in err.splitlines() if " of 50 inputs, " not in line
     ] == []  # progress, if it takes a second
-    decoded, told = out.splitlines()
+    decoded, told, of_mqtt = out.splitlines()
     assert decoded.startswith("decoder: 50 inputs, seed 3, ")
     assert told.startswith("conversation: ")
-    assert told.endswith("nothing found")
+    assert of_mqtt.startswith("mqtt: ")
+    assert of_mqtt.endswith("nothing found")
 
 
 def test_it_shows_progress_and_ctrl_c_ends_it():

@@ -4,6 +4,7 @@
 | --- | --- |
 | `codes` | versions, types of packets, reason codes |
 | `errors` | what can be wrong |
+| `values` | dataclasses that never change |
 | `wire` | how numbers, texts and bytes are written |
 | `properties` | the table of version 5's properties |
 | `fields` | fields that only one or two packets have |

@@ -5,15 +5,14 @@ the lower four, then the length of the rest. The rest is its *body*, whose field
 their order. Some fields came with version 5, some are there only with a flag, and the last ones of
 some packets may be left out.
 
-A class's attributes are in the order in which a program names them. Type checkers see to it that
-packets never change; doing so at run time would double the cost.
+A class's attributes are in the order in which a program names them. A packet never changes.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self
 
 from zaichik.apps.mqtt.packets.codes import PacketType, ReasonCode, Version
 from zaichik.apps.mqtt.packets.errors import Malformed
@@ -30,17 +29,16 @@ from zaichik.apps.mqtt.packets.fields import (
     Will,
 )
 from zaichik.apps.mqtt.packets.properties import NO_PROPERTIES, Properties, PropertiesOf
+from zaichik.apps.mqtt.packets.values import immutable
 from zaichik.apps.mqtt.packets.wire import (
     BINARY,
-    BOOLEAN,
     PACKET_ID,
     REST,
+    SESSION_PRESENT,
     TEXT,
     U16,
     WireType,
 )
-
-PacketClass = TypeVar("PacketClass", bound="Packet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +61,7 @@ class Field:
     may_be_missing: bool = False
 
 
-@dataclass_transform(frozen_default=True)
-def _value(cls: type[PacketClass]) -> type[PacketClass]:
-    """A dataclass whose objects never change: see above."""
-    return dataclasses.dataclass(slots=True, unsafe_hash=True)(cls)
-
-
-@_value
+@immutable
 class Packet:
     """What all packets have.
 
@@ -128,7 +120,7 @@ def _reason_code_of(kind: PacketType) -> Field:
 # -- a connection begins ---------------------------------------------------------------------------
 
 
-@_value
+@immutable
 class Connect(Packet):
     """A client begins. It must be its first packet, and its only one of this type.
 
@@ -209,7 +201,7 @@ class Connect(Packet):
         return _authentication_problem(self.properties)
 
 
-@_value
+@immutable
 class ConnAck(Packet):
     """A server's answer to CONNECT.
 
@@ -225,7 +217,7 @@ class ConnAck(Packet):
 
     TYPE = PacketType.CONNACK
     FIELDS = (
-        Field("session_present", BOOLEAN),
+        Field("session_present", SESSION_PRESENT),
         Field("reason_code", ReasonCodeOf(PacketType.CONNACK)),
         _properties_of(PacketType.CONNACK),
     )
@@ -237,7 +229,7 @@ class ConnAck(Packet):
         return None
 
 
-@_value
+@immutable
 class Auth(Packet):
     """A step of an authentication in several steps, by either side."""
 
@@ -252,7 +244,10 @@ class Auth(Packet):
     )
 
     def problem(self, version: Version) -> Malformed | None:
-        """A step is one of a method."""
+        """A step is one of a method; but the shortest AUTH has no properties at all."""
+        if self.reason_code and self.properties.authentication_method is None:
+            text = "an authentication without a method"
+            return Malformed(ReasonCode.PROTOCOL_ERROR, text)
         return _authentication_problem(self.properties)
 
 
@@ -265,7 +260,7 @@ def _authentication_problem(properties: Properties) -> Malformed | None:
 # -- messages --------------------------------------------------------------------------------------
 
 
-@_value
+@immutable
 class Publish(Packet):
     """A message, from a client or to one.
 
@@ -312,8 +307,8 @@ class Publish(Packet):
 
     def problem(self, version: Version) -> Malformed | None:
         """Flags that do not go together, and a topic that is none."""
-        if self.qos == 3:
-            return Malformed(ReasonCode.MALFORMED_PACKET, "QoS 3")  # MQTT-3.3.1-4
+        if not 0 <= self.qos <= 2:  # MQTT-3.3.1-4
+            return Malformed(ReasonCode.MALFORMED_PACKET, f"QoS {self.qos}")
         if self.dup and self.qos == 0:
             text = "DUP with QoS 0, which is never sent again"  # MQTT-3.3.1-2
             return Malformed(ReasonCode.MALFORMED_PACKET, text)
@@ -322,7 +317,7 @@ class Publish(Packet):
         return None
 
 
-@_value
+@immutable
 class _Acknowledgement(Packet):
     """What the four answers to a message have in common.
 
@@ -345,7 +340,7 @@ def _acknowledgement_fields(kind: PacketType) -> tuple[Field, ...]:
     )
 
 
-@_value
+@immutable
 class PubAck(_Acknowledgement):
     """QoS 1: the receiver has the message."""
 
@@ -353,7 +348,7 @@ class PubAck(_Acknowledgement):
     FIELDS = _acknowledgement_fields(PacketType.PUBACK)
 
 
-@_value
+@immutable
 class PubRec(_Acknowledgement):
     """QoS 2, first answer: the receiver has the message, and will not take it a second time."""
 
@@ -361,7 +356,7 @@ class PubRec(_Acknowledgement):
     FIELDS = _acknowledgement_fields(PacketType.PUBREC)
 
 
-@_value
+@immutable
 class PubRel(_Acknowledgement):
     """QoS 2, the sender's answer to that: it will not send the message again."""
 
@@ -369,7 +364,7 @@ class PubRel(_Acknowledgement):
     FIELDS = _acknowledgement_fields(PacketType.PUBREL)
 
 
-@_value
+@immutable
 class PubComp(_Acknowledgement):
     """QoS 2, last answer: both have forgotten the packet identifier."""
 
@@ -380,7 +375,7 @@ class PubComp(_Acknowledgement):
 # -- subscriptions ---------------------------------------------------------------------------------
 
 
-@_value
+@immutable
 class Subscribe(Packet):
     """A client asks for the messages of some filters."""
 
@@ -396,7 +391,7 @@ class Subscribe(Packet):
     )
 
 
-@_value
+@immutable
 class SubAck(Packet):
     """A server's answer: for each filter the QoS that is granted, or why it is refused.
 
@@ -415,7 +410,7 @@ class SubAck(Packet):
     )
 
 
-@_value
+@immutable
 class Unsubscribe(Packet):
     """A client wants no more messages of some filters."""
 
@@ -431,7 +426,7 @@ class Unsubscribe(Packet):
     )
 
 
-@_value
+@immutable
 class UnsubAck(Packet):
     """A server's answer, which has codes only since version 5."""
 
@@ -450,21 +445,21 @@ class UnsubAck(Packet):
 # -- a connection lasts, and ends ------------------------------------------------------------------
 
 
-@_value
+@immutable
 class PingReq(Packet):
     """A client that is there, and asks whether the server is."""
 
     TYPE = PacketType.PINGREQ
 
 
-@_value
+@immutable
 class PingResp(Packet):
     """It is."""
 
     TYPE = PacketType.PINGRESP
 
 
-@_value
+@immutable
 class Disconnect(Packet):
     """The last packet of either side; in 3.1.1, only a client has one."""
 

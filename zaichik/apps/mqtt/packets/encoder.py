@@ -1,10 +1,30 @@
-"""Packets to bytes."""
+"""Packets to bytes: any packet, and one message for many clients."""
 
 from __future__ import annotations
 
-from zaichik.apps.mqtt.packets.codes import Version
-from zaichik.apps.mqtt.packets.declared import Packet, Publish
+from typing import Final
+
+from zaichik.apps.mqtt.packets.codes import PacketType, Version
+from zaichik.apps.mqtt.packets.declared import (
+    Packet,
+    PubAck,
+    PubComp,
+    Publish,
+    PubRec,
+    PubRel,
+)
+from zaichik.apps.mqtt.packets.errors import Unencodable
+from zaichik.apps.mqtt.packets.hot import (
+    FIRST_BYTES,
+    MOST_PACKET_ID,
+    write_acknowledgement,
+    write_publish,
+)
+from zaichik.apps.mqtt.packets.properties import SUBSCRIPTION_IDENTIFIER, PropertiesOf
 from zaichik.apps.mqtt.packets.table import encode_by_table
+from zaichik.apps.mqtt.packets.wire import LARGEST_VARINT, POSITIVE_VARINT, TEXT, varint
+
+_PUBLISH_PROPERTIES: Final = PropertiesOf(PacketType.PUBLISH)
 
 
 def encode(packet: Packet, version: Version) -> bytes:
@@ -15,11 +35,22 @@ def encode(packet: Packet, version: Version) -> bytes:
     Raises:
         Unencodable: a value does not fit, or the version does not have this packet.
     """
-    return encode_by_table(packet, version)
+    match packet:
+        case Publish():
+            return write_publish(packet, version)
+        case PubAck() | PubRec() | PubRel() | PubComp():
+            return write_acknowledgement(packet, version)
+        case _:
+            return encode_by_table(packet, version)
 
 
 class PublishTemplate:
     """One message for many clients: encoded once, but for what differs between them.
+
+        header │ topic │ packet identifier │ properties │ payload
+        flags    same    of each client      same          same
+
+    With QoS 0 there is no packet identifier, so there all clients get the same bytes.
 
     Args:
         message: its topic, payload and properties; flags and packet identifier do not matter.
@@ -30,12 +61,25 @@ class PublishTemplate:
     """
 
     def __init__(self, message: Publish, version: Version) -> None:
-        self._message = message
+        problem = Publish(message.topic, properties=message.properties).problem(version)
+        if problem is not None:
+            raise Unencodable(f"PUBLISH: {problem.text}")
         self._version = version
+        self._topic = TEXT.write(message.topic, version)
+        self._payload = message.payload
+        self._properties = b""  # without their length
+        self._end = message.payload
+        if version is Version.MQTT_5:
+            self._properties = _PUBLISH_PROPERTIES.write_all(message.properties, version)
+            self._end = self._end_with(self._properties)
+        # What comes before the packet identifier, by flags; with QoS 0, all.
+        self._begins: dict[tuple[int, bool, bool], bytes] = {}
 
     def size(self, qos: int) -> int:
         """Returns how many bytes the packet has for a client without subscription identifiers."""
-        return len(self.encode(qos=qos, packet_id=min(qos, 1)))
+        if qos == 0:
+            return len(self.encode())
+        return len(self.encode(qos=qos, packet_id=1))
 
     def encode(
         self,
@@ -53,19 +97,50 @@ class PublishTemplate:
             packet_id: 0 with QoS 0.
             retain: whether it is a kept message.
             dup: whether it may have been sent before.
-            subscription_identifiers: those of the client's subscriptions that match.
-        """
-        import dataclasses
+            subscription_identifiers: those of the client's subscriptions that match; 3.1.1 has
+                none.
 
-        properties = dataclasses.replace(
-            self._message.properties, subscription_identifiers=subscription_identifiers
-        )
-        packet = dataclasses.replace(
-            self._message,
-            qos=qos,
-            packet_id=packet_id,
-            retain=retain,
-            dup=dup,
-            properties=properties,
-        )
-        return encode(packet, self._version)
+        Raises:
+            Unencodable: flags that do not go together, or an identifier that is none.
+        """
+        if qos and not 0 < packet_id <= MOST_PACKET_ID:
+            raise Unencodable(f"PUBLISH: {packet_id} is no packet identifier")
+        flags = (qos, retain, dup)
+        if subscription_identifiers and self._version is Version.MQTT_5:
+            end = self._end_with(self._properties + _identifiers(subscription_identifiers))
+            begin = self._begin(flags, len(end))
+        else:
+            end = self._end
+            begin = self._begins.get(flags, b"")
+            if not begin:
+                begin = self._begin(flags, len(end))
+                if qos == 0:
+                    begin += end
+                self._begins[flags] = begin
+            if qos == 0:
+                return begin
+        if qos == 0:
+            return begin + end
+        return begin + packet_id.to_bytes(2) + end
+
+    def _begin(self, flags: tuple[int, bool, bool], end_size: int) -> bytes:
+        """Fixed header and topic."""
+        first = FIRST_BYTES.get(flags)
+        if first is None:
+            raise Unencodable("PUBLISH: QoS 3, or DUP with QoS 0")
+        size = len(self._topic) + end_size
+        if flags[0]:
+            size += 2  # the packet identifier
+        if size > LARGEST_VARINT:
+            raise Unencodable(f"PUBLISH of {size:,} bytes")
+        return first + varint(size) + self._topic
+
+    def _end_with(self, properties: bytes) -> bytes:
+        return varint(len(properties)) + properties + self._payload
+
+
+def _identifiers(identifiers: tuple[int, ...]) -> bytes:
+    data = b""
+    for identifier in identifiers:
+        data += SUBSCRIPTION_IDENTIFIER + POSITIVE_VARINT.write(identifier, Version.MQTT_5)
+    return data

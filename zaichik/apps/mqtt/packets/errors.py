@@ -22,7 +22,7 @@ class Malformed(Exception):
     Attributes:
         reason_code: see above.
         text: see above.
-        packet_type: of the packet; None if that is not known.
+        packet_type: of the packet; None if it was refused before its body was read.
         version: of the packet, as far as it has been read; None if that is not known.
         before: the packets that were complete before it, which count.
     """

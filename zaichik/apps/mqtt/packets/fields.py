@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from zaichik.apps.mqtt.packets.codes import (
     ALLOWED,
@@ -14,7 +13,11 @@ from zaichik.apps.mqtt.packets.codes import (
 )
 from zaichik.apps.mqtt.packets.errors import Malformed, Unencodable, UnsupportedVersion
 from zaichik.apps.mqtt.packets.properties import NO_PROPERTIES, WILL, Properties, PropertiesOf
+from zaichik.apps.mqtt.packets.values import immutable
 from zaichik.apps.mqtt.packets.wire import BINARY, TEXT, U8, Body, WireType
+
+# SUBACK says no more in 3.1.1.
+REFUSED = ReasonCode.UNSPECIFIED_ERROR
 
 QOS_3 = 3  # the two bits have a fourth value, which means nothing
 
@@ -51,7 +54,7 @@ class Protocol(WireType):
         return TEXT.write(NAME, version) + U8.write(value, version)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ConnectFlags:
     """A byte of CONNECT."""
 
@@ -98,7 +101,7 @@ class ConnectFlagsByte(WireType):
         return bytes([byte])
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Will:
     """What is published if a connection ends otherwise than it should.
 
@@ -139,7 +142,7 @@ class WillMessage(WireType):
 # -- SUBSCRIBE and UNSUBSCRIBE ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Subscription:
     """A filter, and what is wanted of the messages that match it.
 
@@ -157,6 +160,17 @@ class Subscription:
     no_local: bool = False
     retain_as_published: bool = False
     retain_handling: int = 0
+
+    @property
+    def problem(self) -> str | None:
+        """What the standard forbids; None if nothing."""
+        if not 0 <= self.qos <= 2:
+            return f"a subscription with QoS {self.qos}"
+        if not 0 <= self.retain_handling <= 2:
+            return f"retain handling {self.retain_handling}"
+        if self.no_local and self.filter.startswith("$share/"):  # MQTT-3.8.3-4
+            return "no local with a shared subscription"
+        return None
 
 
 class Subscriptions(WireType):
@@ -186,18 +200,19 @@ class Subscriptions(WireType):
             retain_as_published=bool(options & 0x08),
             retain_handling=options >> 4,
         )
-        if subscription.qos == QOS_3:
-            raise Malformed(ReasonCode.PROTOCOL_ERROR, "a subscription with QoS 3")
-        if subscription.retain_handling == 3:
-            raise Malformed(ReasonCode.PROTOCOL_ERROR, "retain handling 3")
-        if subscription.no_local and name.startswith("$share/"):  # MQTT-3.8.3-4
-            raise Malformed(ReasonCode.PROTOCOL_ERROR, "no local with a shared subscription")
+        problem = subscription.problem
+        if problem is not None:
+            raise Malformed(ReasonCode.PROTOCOL_ERROR, problem)
         return subscription
 
-    def write(self, value: Iterable[Subscription], version: Version) -> bytes:
+    def write(self, value: Sequence[Subscription], version: Version) -> bytes:
         """3.1.1 has nothing but the QoS."""
+        if not value:
+            raise Unencodable("a SUBSCRIBE without filters")
         data = bytearray()
         for each in value:
+            if each.problem is not None:
+                raise Unencodable(each.problem)
             options = each.qos
             if version is Version.MQTT_5:
                 options |= each.no_local << 2
@@ -219,8 +234,10 @@ class Filters(WireType):
             raise Malformed(ReasonCode.PROTOCOL_ERROR, "an UNSUBSCRIBE without filters")
         return tuple(found)
 
-    def write(self, value: Iterable[str], version: Version) -> bytes:
+    def write(self, value: Sequence[str], version: Version) -> bytes:
         """One after the other."""
+        if not value:
+            raise Unencodable("an UNSUBSCRIBE without filters")
         data = bytearray()
         for each in value:
             data += TEXT.write(each, version)
@@ -240,27 +257,21 @@ class ReasonCodeOf(WireType):
     def __init__(self, kind: PacketType) -> None:
         super().__init__("reason code")
         self._kind = kind
-        self._codes = {int(code): code for code in ALLOWED[kind]}
-        self._codes_3_1_1 = self._codes
-        self._bytes_3_1_1 = {code: code.to_bytes() for code in ALLOWED[kind]}
+        in_5 = {int(code): code for code in ALLOWED[kind]}
         if kind is PacketType.CONNACK:
-            self._codes_3_1_1 = dict(RETURN_CODES)
-            self._bytes_3_1_1 = {code: bytes([byte]) for byte, code in RETURN_CODES.items()}
-            self._other_refusal = ReasonCode.SERVER_UNAVAILABLE
+            in_3_1_1 = RETURN_CODES
+            self._refusal = ReasonCode.SERVER_UNAVAILABLE
         else:
-            self._codes_3_1_1 = {
-                byte: code for byte, code in self._codes.items() if byte <= UNSPECIFIED
-            }
-            self._bytes_3_1_1 = {code: bytes([byte]) for byte, code in self._codes_3_1_1.items()}
-            self._other_refusal = ReasonCode.UNSPECIFIED_ERROR
+            # SUBACK has one refusal there. No other packet has codes.
+            in_3_1_1 = {byte: code for byte, code in in_5.items() if byte <= REFUSED}
+            self._refusal = REFUSED
+        self._codes = {Version.MQTT_3_1_1: in_3_1_1, Version.MQTT_5: in_5}
+        self._bytes_3_1_1 = {code: bytes([byte]) for byte, code in in_3_1_1.items()}
 
     def read(self, body: Body) -> ReasonCode:
         """No other packet's."""
         byte = U8.read(body)
-        codes = self._codes
-        if body.version is Version.MQTT_3_1_1:
-            codes = self._codes_3_1_1
-        code = codes.get(byte)
+        code = self._codes[body.version].get(byte)
         if code is None:
             text = f"0x{byte:02x}, which is no reason code of {self._kind.name}"
             raise Malformed(ReasonCode.PROTOCOL_ERROR, text)
@@ -268,14 +279,14 @@ class ReasonCodeOf(WireType):
 
     def write(self, value: ReasonCode, version: Version) -> bytes:
         """3.1.1 has few refusals; any other is told as its most general one."""
-        if value not in self._codes:
+        if value not in ALLOWED[self._kind]:
             raise Unencodable(f"{value!r} is no reason code of {self._kind.name}")
         if version is Version.MQTT_5:
             return bytes([value])
-        return self._bytes_3_1_1.get(value) or self._bytes_3_1_1[self._other_refusal]
-
-
-UNSPECIFIED = ReasonCode.UNSPECIFIED_ERROR
+        told = value
+        if told not in self._bytes_3_1_1:
+            told = self._refusal
+        return self._bytes_3_1_1[told]
 
 
 class ReasonCodesOf(WireType):
@@ -287,17 +298,22 @@ class ReasonCodesOf(WireType):
 
     def __init__(self, kind: PacketType) -> None:
         super().__init__("reason codes")
+        self._kind = kind
         self._one = ReasonCodeOf(kind)
 
     def read(self, body: Body) -> tuple[ReasonCode, ...]:
-        """As many as there are filters, which is not known here."""
+        """As many as there were filters: how many is not known here, but not none."""
         found = []
         while not body.is_read:
             found.append(self._one.read(body))
+        if not found:
+            raise Malformed(ReasonCode.PROTOCOL_ERROR, f"a {self._kind.name} without reason codes")
         return tuple(found)
 
-    def write(self, value: Iterable[ReasonCode], version: Version) -> bytes:
+    def write(self, value: Sequence[ReasonCode], version: Version) -> bytes:
         """One after the other."""
+        if not value:
+            raise Unencodable(f"a {self._kind.name} without reason codes")
         data = bytearray()
         for each in value:
             data += self._one.write(each, version)

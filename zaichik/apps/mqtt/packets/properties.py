@@ -7,12 +7,14 @@ object, with an attribute for each; what is None is not there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any, Final
 
 from zaichik.apps.mqtt.packets.codes import PacketType, ReasonCode, Version
 from zaichik.apps.mqtt.packets.errors import Malformed, Unencodable
+from zaichik.apps.mqtt.packets.values import immutable
 from zaichik.apps.mqtt.packets.wire import (
     BINARY,
     BOOLEAN,
@@ -22,6 +24,7 @@ from zaichik.apps.mqtt.packets.wire import (
     TEXT,
     TEXT_PAIR,
     TOPIC_ALIAS,
+    TOPIC_NAME,
     U16,
     U32,
     VARINT,
@@ -41,7 +44,7 @@ WILL: Final = WillOwner.WILL
 Owner = PacketType | WillOwner
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Properties:
     """The properties of a packet, or of a will. Durations are seconds, sizes bytes."""
 
@@ -77,9 +80,9 @@ class Properties:
 NO_PROPERTIES: Final = Properties()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Property:
-    """One row of the table.
+    """One row of the table. It never changes.
 
     Attributes:
         number: on the wire.
@@ -87,6 +90,8 @@ class Property:
         kind: how one value is written.
         owners: the packets that may have it; WILL: the will of a CONNECT.
         repeats: the packets that may have it more than once.
+        is_list: whether the attribute is a tuple of values, which may be empty.
+        number_byte: the number, as bytes.
     """
 
     number: int
@@ -94,11 +99,13 @@ class Property:
     kind: WireType
     owners: frozenset[Owner]
     repeats: frozenset[Owner] = frozenset()
+    is_list: bool = field(init=False)
+    number_byte: bytes = field(init=False)
 
-    @property
-    def is_list(self) -> bool:
-        """Whether the attribute is a tuple of values."""
-        return bool(self.repeats)
+    def __post_init__(self) -> None:
+        """What is asked for with each packet is found out once."""
+        self.is_list = bool(self.repeats)
+        self.number_byte = bytes([self.number])
 
 
 _CONNECT = PacketType.CONNECT
@@ -135,7 +142,7 @@ TABLE: Final = (
     Property(0x01, "payload_format_indicator", ZERO_OR_ONE, _OF_MESSAGES),
     Property(0x02, "message_expiry_interval", U32, _OF_MESSAGES),
     Property(0x03, "content_type", TEXT, _OF_MESSAGES),
-    Property(0x08, "response_topic", TEXT, _OF_MESSAGES),
+    Property(0x08, "response_topic", TOPIC_NAME, _OF_MESSAGES),
     Property(0x09, "correlation_data", BINARY, _OF_MESSAGES),
     Property(
         0x0B,
@@ -166,7 +173,7 @@ TABLE: Final = (
     Property(0x29, "subscription_identifier_available", BOOLEAN, _of(_CONNACK)),
     Property(0x2A, "shared_subscription_available", BOOLEAN, _of(_CONNACK)),
 )
-BY_NUMBER: Final = {row.number: row for row in TABLE}
+SUBSCRIPTION_IDENTIFIER: Final = b"\x0b"  # its number
 
 
 class PropertiesOf(WireType):
@@ -179,6 +186,13 @@ class PropertiesOf(WireType):
     def __init__(self, owner: Owner) -> None:
         super().__init__("properties")
         self._owner = owner
+        self._rows = [row for row in TABLE if owner in row.owners]
+        # The standard has variable byte integers for numbers. All there are have one byte.
+        self._by_number = {row.number: row for row in self._rows}
+        # What this packet may not have is asked for together.
+        others = [row for row in TABLE if owner not in row.owners]
+        self._others_of = attrgetter(*[row.name for row in others])
+        self._no_others = self._others_of(NO_PROPERTIES)
 
     def read(self, body: Body) -> Properties:
         """Each at most once, but for those that may repeat."""
@@ -189,59 +203,77 @@ class PropertiesOf(WireType):
         if end > body.end:
             raise Malformed(ReasonCode.MALFORMED_PACKET, "properties that end after the packet")
         inner = Body(body.version, body.data, body.at, end)
-        found: dict[str, list[Any]] = {}
-        while not inner.is_read:
-            self._read_one(inner, found)
         body.at = end
 
         values: dict[str, Any] = {}
-        for row in TABLE:
-            if row.name not in found:
-                continue
+        lists: dict[str, list[Any]] = {}
+        while not inner.is_read:
+            number = inner.byte()
+            row = self._by_number.get(number)
+            if row is None:
+                raise self._unexpected(number)
             if row.is_list:
-                values[row.name] = tuple(found[row.name])
+                repeated = lists.setdefault(row.name, [])
+                if repeated and self._owner not in row.repeats:
+                    raise _twice(row)
+                repeated.append(row.kind.read(inner))
+            elif row.name in values:
+                raise _twice(row)
             else:
-                (values[row.name],) = found[row.name]
+                values[row.name] = row.kind.read(inner)
+        for name, repeated in lists.items():
+            values[name] = tuple(repeated)
         return Properties(**values)
 
-    def _read_one(self, body: Body, found: dict[str, list[Any]]) -> None:
-        number = VARINT.read(body)
-        row = BY_NUMBER.get(number)
-        if row is None:
-            raise Malformed(ReasonCode.MALFORMED_PACKET, f"property 0x{number:02x}: no such one")
-        if self._owner not in row.owners:
-            where = self._owner.name
-            text = f"the property {row.name}, which {where} may not have"
-            raise Malformed(ReasonCode.PROTOCOL_ERROR, text)
-        if row.name in found and self._owner not in row.repeats:
-            raise Malformed(ReasonCode.PROTOCOL_ERROR, f"the property {row.name} twice")
-        found.setdefault(row.name, []).append(row.kind.read(body))
+    def _unexpected(self, number: int) -> Malformed:
+        for row in TABLE:
+            if row.number == number:
+                text = f"the property {row.name}, which {self._owner.name} may not have"
+                return Malformed(ReasonCode.PROTOCOL_ERROR, text)
+        text = f"property 0x{number:02x}, which does not exist"
+        return Malformed(ReasonCode.MALFORMED_PACKET, text)
 
     def write(self, value: Properties, version: Version) -> bytes:
-        """In the order of their numbers."""
+        """Their length, and they."""
         if value is NO_PROPERTIES:
             return b"\0"
+        data = self.write_all(value, version)
+        return VARINT.write(len(data), version) + data
+
+    def write_all(self, value: Properties, version: Version) -> bytes:
+        """Returns them in the order of their numbers, without their length.
+
+        Raises:
+            Unencodable: as `write`.
+        """
+        if self._others_of(value) != self._no_others:
+            raise self._not_allowed(value)
         data = bytearray()
-        for row in TABLE:
+        for row in self._rows:
             found = getattr(value, row.name)
-            if found is None or found == ():
+            if found is None:
                 continue
-            data += self._written(row, found, version)
-        return VARINT.write(len(data), version) + bytes(data)
-
-    def _written(self, row: Property, found: Any, version: Version) -> bytes:
-        if self._owner not in row.owners:
-            raise Unencodable(f"{self._owner.name} may not have the property {row.name}")
-        values: tuple[Any, ...] = (found,)
-        if row.is_list:
-            values = found
-        if len(values) > 1 and self._owner not in row.repeats:
-            raise Unencodable(f"{self._owner.name} may have the property {row.name} only once")
-
-        data = bytearray()
-        for value in values:
-            data += bytes([row.number]) + row.kind.write(value, version)
+            if not row.is_list:
+                data += row.number_byte + row.kind.write(found, version)
+                continue
+            if len(found) > 1 and self._owner not in row.repeats:
+                name = self._owner.name
+                raise Unencodable(f"{name} may have the property {row.name} only once")
+            for each in found:
+                data += row.number_byte + row.kind.write(each, version)
         return bytes(data)
+
+    def _not_allowed(self, value: Properties) -> Unencodable:
+        names = [
+            row.name
+            for row in TABLE
+            if row not in self._rows and getattr(value, row.name) not in (None, ())
+        ]
+        return Unencodable(f"{self._owner.name} may not have the property {names[0]}")
+
+
+def _twice(row: Property) -> Malformed:
+    return Malformed(ReasonCode.PROTOCOL_ERROR, f"the property {row.name} twice")
 
 
 def encode_properties(properties: Properties, owner: Owner = PacketType.PUBLISH) -> bytes:

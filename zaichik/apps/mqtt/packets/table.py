@@ -7,6 +7,7 @@ file all that is unusual; tests hold the two equal.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from zaichik.apps.mqtt.packets.codes import ReasonCode, Version
@@ -21,6 +22,10 @@ BY_FIRST_BYTE: dict[int, type[Packet]] = {
     packet.TYPE << 4 | RESERVED_FLAGS.get(packet.TYPE, 0): packet for packet in PACKETS
 }
 BY_FIRST_BYTE |= {Publish.TYPE << 4 | flags: Publish for flags in range(16)}
+
+
+# Takes what `decode_body` does.
+Reader = Callable[[Version, int, bytes, int, int], Packet]
 
 
 def decode_body(version: Version, first: int, data: bytes, at: int, end: int) -> Packet:
