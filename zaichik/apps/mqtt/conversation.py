@@ -80,12 +80,17 @@ class Conversation:
         """Send what an earlier connection has left in flight, and all that has come since."""
         delivery = self._delivery
         self._state.attend(delivery, self._tasks)
-        self._output.on_room = delivery.pump
+        self._output.on_room = self._pump
         self.session.delivery = delivery
         delivery.resume()
         for group in self._state.sessions.groups_of(self.session):
             group.connected(self.session)
-        delivery.pump()
+        self._pump()
+
+    def _pump(self) -> None:
+        """Send what there is room for, and what groups could give to others meanwhile."""
+        self._delivery.pump()
+        self._state.flush()
 
     async def end(self) -> None:
         """Leave everything as it is to be while the client is away."""
@@ -96,6 +101,7 @@ class Conversation:
         state.connected.pop(session.id, None)
         for group in state.sessions.groups_of(session):
             group.left(session)
+        state.flush()
         if state.is_over:
             return
         try:
@@ -138,7 +144,7 @@ class Conversation:
         if messages:
             await self._publish(messages)
         # There may be room now.
-        self._delivery.pump()
+        self._pump()
 
     async def _carry_out(self, packet: Packet) -> None:
         match packet:

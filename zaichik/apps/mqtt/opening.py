@@ -102,9 +102,8 @@ async def opened(
         session.window.most = MOST_MESSAGES
         if connect.properties.receive_maximum is not None:
             session.window.most = min(MOST_MESSAGES, connect.properties.receive_maximum)
-        if is_present:
-            # The will of an earlier connection that waits for its time.
-            await state.wills.publish_due()
+        # A will that waited for its time, if a session has ended here.
+        await state.wills.publish_due()
         will = None
         if connect.will is not None:
             will = Will(_will_message(connect), connect.will.properties.will_delay_interval or 0)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from zaichik.apps.mqtt import packets
-from zaichik.apps.mqtt.ending import Ending
 from zaichik.apps.mqtt.filters import filter_problem, split_share
 from zaichik.apps.mqtt.logins import Login
 from zaichik.apps.mqtt.packets import ReasonCode
@@ -43,11 +42,7 @@ class Granted:
 async def granted(
     state: State, login: Login, session: Session, packet: packets.Subscribe
 ) -> Granted:
-    """Returns what a client is granted; its session has the filters by then.
-
-    Raises:
-        Ending: the client asks for what the standard forbids.
-    """
+    """Returns what a client is granted; its session has the filters by then."""
     codes: list[ReasonCode] = []
     retained: list[WithRetained] = []
     identifiers = packet.properties.subscription_identifiers
@@ -56,9 +51,6 @@ async def granted(
         identifier = identifiers[0]
     for wanted in packet.subscriptions:
         name, topic_filter = split_share(wanted.filter)
-        if name is not None and wanted.no_local:
-            text = "it wants a shared subscription without its own messages"
-            raise Ending(ReasonCode.PROTOCOL_ERROR, text)
         starts = await _starts(state, login, topic_filter)
         code = _problem(session, wanted.filter, starts)
         if code is not None:
