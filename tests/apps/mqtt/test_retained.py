@@ -6,6 +6,7 @@ from mqtt_clients import KEPT, V4, V5, mqtt_gateway, without_id
 from zaichik.apps.mqtt.packets import Properties, Publish, ReasonCode
 from zaichik.apps.mqtt.retained import Retained, Row, UnreadableRow
 from zaichik.apps.mqtt.session import Session, SessionId
+from zaichik.apps.mqtt.spaces import Spaces
 from zaichik.apps.mqtt.subscription import Subscription
 
 both = pytest.mark.parametrize("version", [V4, V5], ids=["3.1.1", "5"])
@@ -160,7 +161,7 @@ async def test_more_than_the_table_holds_are_refused_and_those_there_may_change(
 
 
 def reader():
-    return Subscription(Session(SessionId("a")), "#", 2)
+    return Subscription(Session(SessionId("a")), "#", 2, starts={"mqtt": 0})
 
 
 def test_the_newer_row_stays_in_whichever_order_answers_come():
@@ -168,7 +169,7 @@ def test_the_newer_row_stays_in_whichever_order_answers_come():
     row, newer = Row(0, 0, b"", b"1"), Row(0, 0, b"", b"2")
     retained.note("a", newer, 5)
     retained.note("a", row, 4)
-    assert [entry.payload for entry, _ in retained.matching("a", reader())] == [b"2"]
+    assert [entry.payload for entry, _ in retained.matching("a", reader(), Spaces())] == [b"2"]
     retained.note("a", None, 6)
     retained.note("a", newer, 5)
     assert "a" not in retained
@@ -179,7 +180,7 @@ def test_a_filter_finds_what_it_matches_and_nothing_that_is_the_servers():
     for offset, topic in enumerate(("a", "a/b", "$SYS/a")):
         retained.note(topic, Row(0, 0, b"", b"1"), offset)
     for text, expected in [("#", {"a", "a/b"}), ("a/#", {"a", "a/b"}), ("$SYS/#", {"$SYS/a"})]:
-        found = {entry.topic for entry, _ in retained.matching(text, reader())}
+        found = {entry.topic for entry, _ in retained.matching(text, reader(), Spaces())}
         assert found == expected
 
 

@@ -248,7 +248,9 @@ class Conversation:
             await self._state.sessions.keep(self.session)
         self._answer(SubAck(packet.packet_id, outcome.codes))
         for one in outcome.retained:
-            messages = self._state.retained.matching(one.topic_filter, one.subscription)
+            messages = self._state.retained.matching(
+                one.topic_filter, one.subscription, self._state.spaces
+            )
             self._delivery.send_retained(messages)
 
     async def _unsubscribe(self, packet: Unsubscribe) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from zaichik.apps.mqtt import forwarding
 from zaichik.apps.mqtt.filters import FilterTree
-from zaichik.apps.mqtt.spaces import RETAINED
+from zaichik.apps.mqtt.spaces import RETAINED, Spaces
 from zaichik.apps.mqtt.subscription import Subscription
 from zaichik.apps.mqtt.tail import Entry
 
@@ -126,9 +126,15 @@ class Retained:
         self._deleted.clear()
 
     def matching(
-        self, topic_filter: str, subscription: Subscription
+        self, topic_filter: str, subscription: Subscription, spaces: Spaces
     ) -> Iterator[tuple[Entry, Subscription]]:
-        """Yields the messages for a filter, each as it is when it is asked for (MQ-10)."""
+        """Yields the messages for a filter, each as it is when it is asked for (MQ-10).
+
+        Args:
+            topic_filter: the filter.
+            subscription: of the client, which has the topics of the broker that it may read.
+            spaces: where MQTT's topics are.
+        """
         topics = [topic_filter]
         if "+" in topic_filter or "#" in topic_filter:
             tree: FilterTree[None] = FilterTree(remembered=0)
@@ -136,7 +142,7 @@ class Retained:
             topics = [topic for topic in self._kept if tree.match(topic)]
         for topic in topics:
             kept = self._kept.get(topic)
-            if kept is not None:
+            if kept is not None and spaces.space_of(topic) in subscription.starts:
                 yield self._entry(topic, kept), subscription
 
     def _entry(self, topic: str, kept: _Kept) -> Entry:
