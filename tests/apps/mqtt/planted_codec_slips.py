@@ -71,7 +71,7 @@ CODEC_SLIPS = [
     Slip(
         "a template forgets the packet identifier in the length",
         "mqtt.packets.encoder:PublishTemplate._begin",
-        "size += 2",
+        "size += PACKET_ID_BYTES",
         "pass",
         f"{ROUND}::test_a_template_writes_what_the_message_would_be",
     ),

@@ -17,11 +17,13 @@ from zaichik.apps.mqtt.packets import (
     Disconnect,
     Malformed,
     PacketDecoder,
+    PacketType,
     Properties,
     ReasonCode,
     Version,
     encode,
 )
+from zaichik.apps.mqtt.packets.codes import ALLOWED
 
 pytestmark = pytest.mark.unmeasured
 
@@ -129,6 +131,28 @@ def read(packet, data):
         return server.feed(data)
     except Malformed:
         return PacketDecoder(MOST, V5).feed(data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "codes"),
+    {
+        PacketType.CONNACK: mqtt5.ConnAckReasonCode,
+        PacketType.PUBACK: mqtt5.PubAckReasonCode,
+        PacketType.PUBREC: mqtt5.PubRecReasonCode,
+        PacketType.PUBREL: mqtt5.PubRelReasonCode,
+        PacketType.PUBCOMP: mqtt5.PubCompReasonCode,
+        PacketType.SUBACK: mqtt5.SubAckReasonCode,
+        PacketType.UNSUBACK: mqtt5.UnsubAckReasonCode,
+        PacketType.DISCONNECT: mqtt5.DisconnectReasonCode,
+        PacketType.AUTH: mqtt5.AuthReasonCode,
+    }.items(),
+)
+def test_each_packet_has_the_same_reason_codes(kind, codes):
+    known = {int(code) for code in ALLOWED[kind]}
+    if kind is PacketType.DISCONNECT:
+        known.remove(UNKNOWN_THERE)
+    found = [getattr(codes, name) for name in dir(codes) if name.isupper()]
+    assert known == {int(code) for code in found}
 
 
 @given(st.one_of(connects(V5), from_client(V5), from_server(V5)))

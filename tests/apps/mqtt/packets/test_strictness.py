@@ -30,6 +30,9 @@ from zaichik.apps.mqtt.packets import (
     Will,
     decode_properties,
     encode,
+    encoder,
+    hot,
+    table,
 )
 
 MOST = 1000
@@ -209,6 +212,7 @@ def test_many_properties_take_no_more_time_each():
         (Publish("\0"), V5, "U+0000"),
         (Publish("\udfff"), V3, "surrogate"),
         (Publish(""), V3, "neither a topic nor an alias"),
+        (Publish("a", properties=Properties(response_topic="#")), V5, "a topic with a wildcard"),
         (Subscribe(1, ()), V3, "without filters"),
         (Subscribe(1, (Subscription("a", 3),)), V3, "QoS 3"),
         (Subscribe(1, (Subscription("a", retain_handling=3),)), V5, "retain handling 3"),
@@ -236,6 +240,17 @@ def test_many_properties_take_no_more_time_each():
 def test_what_cannot_be_written_says_why(packet, version, reason):
     with pytest.raises(Unencodable, match=reason.replace("+", r"\+")):
         encode(packet, version)
+
+
+def test_a_packet_of_more_than_a_length_can_say_is_not_written(monkeypatch):
+    for module in (hot, table, encoder):
+        monkeypatch.setattr(module, "LARGEST_VARINT", 100)
+    packet = Publish("a", bytes(100))
+    for write in (encode, table.encode_by_table):
+        with pytest.raises(Unencodable, match="PUBLISH of 10"):
+            write(packet, V5)
+    with pytest.raises(Unencodable, match="PUBLISH of 10"):
+        PublishTemplate(packet, V5).encode()
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ class Packet:
         return None
 
 
-# These three have a bit that means nothing and must be set (MQTT-2.1.3-1); of the others, but
-# PUBLISH, none may be.
+# In these three types, one reserved bit must be set (MQTT-2.1.3-1). In all others but PUBLISH, no
+# bit may be.
 RESERVED_FLAGS = {PacketType.PUBREL: 2, PacketType.SUBSCRIBE: 2, PacketType.UNSUBSCRIBE: 2}
 
 
@@ -127,10 +127,11 @@ class Connect(Packet):
     Attributes:
         version: of all packets of this connection.
         client_id: names the session; "": the server chooses a name.
-        clean_start: whether a session of that name is forgotten. In 3.1.1, where it is called
-            clean session, the new one is forgotten as well, when the connection ends.
-        keep_alive: seconds; in 1.5 times as many, the client sends something. 0: it need not.
-        will: what is published if the connection ends otherwise than it should.
+        clean_start: whether a stored session of that name is discarded. 3.1.1 calls it clean
+            session; there, the new session is discarded as well when the connection ends.
+        keep_alive: seconds. The server closes a connection that has been silent for 1.5 times as
+            long; 0: it may be silent.
+        will: published if the connection ends without a normal DISCONNECT; None: nothing is.
         username: None if there is none.
         password: None if there is none.
         properties: of version 5.
@@ -268,7 +269,8 @@ class Publish(Packet):
         topic: where it is published. In version 5 it may be "" if there is a topic alias.
         payload: any bytes.
         qos: 0, at most once; 1, at least once; 2, exactly once.
-        retain: to a server: keep this message for later subscribers; to a client: it was kept.
+        retain: to a server: retain this message for later subscribers; to a client: it was
+            retained.
         dup: whether it may have been sent before.
         packet_id: with which it is acknowledged, from 1 on; 0 with QoS 0, which has none.
         properties: of version 5.
@@ -412,7 +414,7 @@ class SubAck(Packet):
 
 @immutable
 class Unsubscribe(Packet):
-    """A client wants no more messages of some filters."""
+    """A client ends some subscriptions."""
 
     packet_id: int
     filters: tuple[str, ...]
@@ -447,14 +449,14 @@ class UnsubAck(Packet):
 
 @immutable
 class PingReq(Packet):
-    """A client that is there, and asks whether the server is."""
+    """A client shows that it is alive, and asks whether the server is."""
 
     TYPE = PacketType.PINGREQ
 
 
 @immutable
 class PingResp(Packet):
-    """It is."""
+    """The server's answer: it is."""
 
     TYPE = PacketType.PINGRESP
 

@@ -86,7 +86,7 @@ class PacketDecoder:
             if reader is None:
                 raise sender.refusal(first)
 
-            # Most packets have a length of one byte, or of two.
+            # Most packets have a length of one byte, which takes no call.
             begin = at + 2
             if begin < size and data[at + 1] <= 0x7F:
                 end = begin + data[at + 1]
@@ -111,7 +111,7 @@ class PacketDecoder:
     def _limits(self, data: bytes, at: int) -> tuple[int, int]:
         """Returns where the body of the packet at `at` begins and ends.
 
-        If the length is not all here, the end is behind the next byte that is needed.
+        If the length has not come as a whole, the end is after the next byte that is needed.
         """
         size = 0
         here = at
@@ -125,7 +125,8 @@ class PacketDecoder:
                 break
         else:
             raise Malformed(ReasonCode.MALFORMED_PACKET, "a length of more than four bytes")
-        # Since version 5 a length must be as short as it can be (MQTT-1.5.5-1).
+        # Since version 5 a length must be as short as it can be (MQTT-1.5.5-1). A CONNECT is not
+        # judged, since its version is not known yet.
         if byte == 0 and shift and self.version is Version.MQTT_5:
             raise Malformed(ReasonCode.MALFORMED_PACKET, "a length with a byte too many")
 

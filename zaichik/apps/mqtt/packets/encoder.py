@@ -24,6 +24,9 @@ from zaichik.apps.mqtt.packets.properties import SUBSCRIPTION_IDENTIFIER, Proper
 from zaichik.apps.mqtt.packets.table import encode_by_table
 from zaichik.apps.mqtt.packets.wire import LARGEST_VARINT, POSITIVE_VARINT, TEXT, varint
 
+Flags = tuple[int, bool, bool]  # QoS, retain, DUP
+PACKET_ID_BYTES: Final = 2
+
 _PUBLISH_PROPERTIES: Final = PropertiesOf(PacketType.PUBLISH)
 
 
@@ -47,10 +50,10 @@ def encode(packet: Packet, version: Version) -> bytes:
 class PublishTemplate:
     """One message for many clients: encoded once, but for what differs between them.
 
-        header │ topic │ packet identifier │ properties │ payload
-        flags    same    of each client      same          same
+        fixed header │ topic │ packet identifier │ properties │ payload
 
-    With QoS 0 there is no packet identifier, so there all clients get the same bytes.
+    Only the packet identifier is each client's own. With QoS 0 there is none, so clients with the
+    same flags get the same bytes.
 
     Args:
         message: its topic, payload and properties; flags and packet identifier do not matter.
@@ -72,8 +75,8 @@ class PublishTemplate:
         if version is Version.MQTT_5:
             self._properties = _PUBLISH_PROPERTIES.write_all(message.properties, version)
             self._end = self._end_with(self._properties)
-        # What comes before the packet identifier, by flags; with QoS 0, all.
-        self._begins: dict[tuple[int, bool, bool], bytes] = {}
+        # By flags: fixed header and topic; with QoS 0, the whole packet.
+        self._begins: dict[Flags, bytes] = {}
 
     def size(self, qos: int) -> int:
         """Returns how many bytes the packet has for a client without subscription identifiers."""
@@ -95,7 +98,7 @@ class PublishTemplate:
         Args:
             qos: with which the client gets it.
             packet_id: 0 with QoS 0.
-            retain: whether it is a kept message.
+            retain: whether it is a retained message.
             dup: whether it may have been sent before.
             subscription_identifiers: those of the client's subscriptions that match; 3.1.1 has
                 none.
@@ -108,32 +111,32 @@ class PublishTemplate:
         flags = (qos, retain, dup)
         if subscription_identifiers and self._version is Version.MQTT_5:
             end = self._end_with(self._properties + _identifiers(subscription_identifiers))
-            begin = self._begin(flags, len(end))
+            begin = self._begin(flags, end)
         else:
             end = self._end
             begin = self._begins.get(flags, b"")
             if not begin:
-                begin = self._begin(flags, len(end))
-                if qos == 0:
-                    begin += end
+                begin = self._begin(flags, end)
                 self._begins[flags] = begin
-            if qos == 0:
-                return begin
         if qos == 0:
-            return begin + end
+            return begin
         return begin + packet_id.to_bytes(2) + end
 
-    def _begin(self, flags: tuple[int, bool, bool], end_size: int) -> bytes:
-        """Fixed header and topic."""
+    def _begin(self, flags: Flags, end: bytes) -> bytes:
+        """Returns the packet up to its identifier; with QoS 0 there is none, so all of it."""
         first = FIRST_BYTES.get(flags)
         if first is None:
             raise Unencodable("PUBLISH: QoS 3, or DUP with QoS 0")
-        size = len(self._topic) + end_size
-        if flags[0]:
-            size += 2  # the packet identifier
+        qos, _, _ = flags
+        size = len(self._topic) + len(end)
+        if qos:
+            size += PACKET_ID_BYTES
         if size > LARGEST_VARINT:
             raise Unencodable(f"PUBLISH of {size:,} bytes")
-        return first + varint(size) + self._topic
+        begin = first + varint(size) + self._topic
+        if qos:
+            return begin
+        return begin + end
 
     def _end_with(self, properties: bytes) -> bytes:
         return varint(len(properties)) + properties + self._payload

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Malformed(Exception):
     """Bytes that are no packet, or a packet that may not be sent.
 
-    The connection must be closed: where the next packet begins is unknown, or the standard says so.
+    The connection must be closed: the standard says so, and where the next packet begins may be
+    unknown.
 
     Args:
         reason_code: for DISCONNECT, or for CONNACK if the packet is a CONNECT.
@@ -24,7 +25,7 @@ class Malformed(Exception):
         text: see above.
         packet_type: of the packet; None if it was refused before its body was read.
         version: of the packet, as far as it has been read; None if that is not known.
-        before: the packets that were complete before it, which count.
+        before: the packets that the same bytes completed before it. They are valid.
     """
 
     def __init__(self, reason_code: ReasonCode, text: str) -> None:
@@ -57,8 +58,8 @@ class UnsupportedVersion(Malformed):
     def __init__(self, level: int) -> None:
         text = f"protocol level {level}; 4 (MQTT 3.1.1) and 5 are known"
         super().__init__(ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, text)
-        # A client of an old version reads a return code; one of a later version, no doubt, what
-        # version 5 has: a reason code, and no properties.
+        # A client of an older version reads a return code. One of a later version should understand
+        # version 5: a reason code, and no properties.
         if level < 5:
             self.answer = bytes([0x20, 2, 0, 1])
         else:

@@ -16,15 +16,15 @@ from zaichik.apps.mqtt.packets.properties import NO_PROPERTIES, WILL, Properties
 from zaichik.apps.mqtt.packets.values import immutable
 from zaichik.apps.mqtt.packets.wire import BINARY, TEXT, U8, Body, WireType
 
-# SUBACK says no more in 3.1.1.
+# The one refusal that SUBACK has in 3.1.1.
 REFUSED = ReasonCode.UNSPECIFIED_ERROR
 
 QOS_3 = 3  # the two bits have a fourth value, which means nothing
 
 # -- CONNECT ---------------------------------------------------------------------------------------
 
-# By its first field a server knows a client of MQTT, and by the second the version. MQTT 3.1, which
-# came before the standard, had another name.
+# The first field says that a client speaks MQTT, the second which version. MQTT 3.1, which came
+# before the standard, had another name.
 NAME = "MQTT"
 OLD_NAME = "MQIsdp"
 
@@ -103,11 +103,14 @@ class ConnectFlagsByte(WireType):
 
 @immutable
 class Will:
-    """What is published if a connection ends otherwise than it should.
+    """A message that the server publishes if the connection ends without a normal DISCONNECT.
 
     Attributes:
-        topic, payload, qos, retain: as in PUBLISH.
-        properties: of version 5, with the delay.
+        topic: as in PUBLISH, and so are the next three.
+        payload: at most 65,535 bytes.
+        qos: 0 to 2.
+        retain: whether it is retained.
+        properties: of version 5; they include the delay.
     """
 
     topic: str
@@ -147,12 +150,12 @@ class Subscription:
     """A filter, and what is wanted of the messages that match it.
 
     Attributes:
-        filter: whose topics are wanted; whether it is valid is not judged here.
-        qos: with which they are sent at most.
+        filter: which topics are wanted. Whether it is valid is for the server to judge.
+        qos: the highest with which messages are sent.
         no_local: whether the client's own messages are left out.
-        retain_as_published: whether messages keep their retain flag.
-        retain_handling: when kept messages are sent: 0, always; 1, if the subscription is new; 2,
-            never.
+        retain_as_published: whether messages keep the retain flag with which they were published.
+        retain_handling: when retained messages are sent: 0, at every SUBSCRIBE; 1, if the
+            subscription is new; 2, never.
     """
 
     filter: str
@@ -278,15 +281,14 @@ class ReasonCodeOf(WireType):
         return code
 
     def write(self, value: ReasonCode, version: Version) -> bytes:
-        """3.1.1 has few refusals; any other is told as its most general one."""
+        """3.1.1 has few refusals; any other is sent as the most general one."""
         if value not in ALLOWED[self._kind]:
             raise Unencodable(f"{value!r} is no reason code of {self._kind.name}")
         if version is Version.MQTT_5:
             return bytes([value])
-        told = value
-        if told not in self._bytes_3_1_1:
-            told = self._refusal
-        return self._bytes_3_1_1[told]
+        if value not in self._bytes_3_1_1:
+            return self._bytes_3_1_1[self._refusal]
+        return self._bytes_3_1_1[value]
 
 
 class ReasonCodesOf(WireType):

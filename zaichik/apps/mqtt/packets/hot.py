@@ -1,9 +1,9 @@
 """The five packets that come by the thousand, by hand: PUBLISH and what acknowledges it.
 
 They are read and written here as if nothing had been declared, several times as fast as from their
-declaration. Here is only what is usual. Whatever is not, be it wrong, rare or too long, is left to
-the table, which finds out what it is and says so. So no error has its text twice, and tests can
-hold the two equal for any bytes.
+declaration. This file knows the usual case only. Everything else, be it wrong, rare or too long, is
+left to the table, which finds out what it is and says so. So no error has its text twice, and tests
+can hold the two equal for any bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The properties of version 5: each with its number, its type, and the packets that may have it.
 
-Nearly every packet of version 5 has properties: their length, then for each its number and its
-value. None is there twice, but for two (table 2-4 of the standard). A packet's properties are one
-object, with an attribute for each; what is None is not there.
+Nearly every packet of version 5 has properties: their length in bytes, then the number and the
+value of each. Only two of them may be repeated. The table is table 2-4 of the standard.
+
+The properties of a packet are one object with an attribute for each; None stands for a property
+that the packet does not have.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What each side of a connection may receive: a packet's first byte tells, nearly always."""
+"""What each side of a connection may receive. The first byte of a packet nearly always decides."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Reading and writing any packet, as its declaration says.
 
-This is the whole of the codec, and it is plain rather than fast: a field at a time. The packets
-that a broker reads and writes by the thousand are read and written by `hot`, which leaves to this
-file all that is unusual; tests hold the two equal.
+This is the whole codec, and it is plain rather than fast: a field at a time. The packets that come
+by the thousand have a short cut in `hot`, which leaves everything unusual to this file. Tests hold
+the two equal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The types of fields: how MQTT writes numbers, texts and bytes (section 1.5 of version 5).
 
-Numbers are big-endian. A text is UTF-8 after its length in two bytes, bytes are, too. A *variable
-byte integer* has seven bits in each byte, the lowest first; the eighth bit says that another byte
-follows, and there are four at most.
+Numbers are big-endian. Texts, which are UTF-8, and binary data follow their length in two bytes. A
+*variable byte integer* has seven bits in each byte, the lowest first; the eighth bit says that
+another byte follows, and there are four at most.
 
 Each type reads itself from a `Body`, which is a packet's bytes and how far they have been read, and
 writes a value as bytes.
@@ -221,7 +221,7 @@ class Binary(WireType):
 
     def read(self, body: Body) -> bytes:
         """Whatever they are."""
-        # As two calls of `take` would do, which take twice as long; most fields are of this type.
+        # Two calls of `take` would do the same in twice the time, and most fields are of this type.
         data = body.data
         begin = body.at + 2
         stop = begin + int.from_bytes(data[body.at : begin])
@@ -238,10 +238,10 @@ class Binary(WireType):
 
 
 class Text(WireType):
-    """Bytes that are UTF-8, without surrogates and without U+0000 (MQTT-1.5.4-1, -2)."""
+    """UTF-8 without surrogates (MQTT-1.5.4-1) and without U+0000 (MQTT-1.5.4-2)."""
 
     def read(self, body: Body) -> str:
-        """Python's own UTF-8 is as strict."""
+        """Python's own UTF-8 refuses surrogates and overlong forms, too."""
         data = BINARY.read(body)
         try:
             text = data.decode()
@@ -263,7 +263,7 @@ class Text(WireType):
 
 
 class TopicName(Text):
-    """A text that a message can be published to: not empty, and without wildcards."""
+    """A text that messages can be published to: not empty, and without wildcards."""
 
     def read(self, body: Body) -> str:
         """MQTT-3.3.2-14, MQTT-4.7.3-1."""
