@@ -58,9 +58,7 @@ class MqttClient:
 
     async def send(self, *items: Packet | bytes) -> None:
         """Send these, in one piece."""
-        pieces = [
-            item if isinstance(item, bytes) else encode(item, self.version) for item in items
-        ]
+        pieces = [item if isinstance(item, bytes) else encode(item, self.version) for item in items]
         await self._stream.send(b"".join(pieces))
 
     async def read(self) -> Packet:

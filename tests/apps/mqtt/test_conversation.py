@@ -200,18 +200,21 @@ async def test_without_a_keep_alive_a_client_may_be_silent_for_ever():
 
 @both
 async def test_a_second_connection_with_the_name_takes_the_session_over(version):
-    async with mqtt_gateway() as running, running.connected("a", version) as first:
-        async with anyio.create_task_group() as tasks:
+    async with (
+        mqtt_gateway() as running,
+        running.connected("a", version) as first,
+        anyio.create_task_group() as tasks,
+    ):
 
-            async def end():
-                if version is V5:
-                    assert await first.reason() == ReasonCode.SESSION_TAKEN_OVER
-                else:
-                    assert await first.ended()
+        async def end():
+            if version is V5:
+                assert await first.reason() == ReasonCode.SESSION_TAKEN_OVER
+            else:
+                assert await first.ended()
 
-            tasks.start_soon(end)
-            async with running.connected("a", version) as second:
-                await second.ping()
+        tasks.start_soon(end)
+        async with running.connected("a", version) as second:
+            await second.ping()
 
 
 @pytest.mark.parametrize(
@@ -501,7 +504,11 @@ async def test_a_client_that_reads_nothing_holds_up_nobody_and_costs_little():
         assert 0 < max(waiting) < 300_000
         # What has left the tail meanwhile is read again.
         assert not running.state.tails["mqtt"].has(
-            next(place for one in running.state.sessions.all.values() for place in one.places.values())
+            next(
+                place
+                for one in running.state.sessions.all.values()
+                for place in one.places.values()
+            )
         )
         assert [len(one) for one in await stuck.payloads(300)] == [100_000] * 300
 

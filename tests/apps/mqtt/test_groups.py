@@ -118,20 +118,22 @@ async def test_members_that_are_away_give_up_their_share_and_if_all_are_nothing_
 
 @pytest.mark.parametrize("is_kill", [False, True], ids=["stopped", "killed"])
 async def test_the_place_of_a_group_outlives_the_gateway(is_kill):
-    async with mqtt_gateway(is_forgetful=True) as running:
-        async with running.connected("a", **KEPT) as member:
-            await member.subscribe("$share/g/t")
-            await running.publish("t", b"1")
-            await running.publish("t", b"2")
-            await member.message()
-            await member.expect(Publish)
-            await member.ping()
-            await running.gateway.sweep()
-            async with running.another(is_kill=is_kill) as second:
-                await second.publish("t", b"3")
-                async with second.connected("a", clean_start=False, **KEPT) as again:
-                    assert await again.payloads(2) == [b"2", b"3"]
-                    assert await again.nothing()
+    async with (
+        mqtt_gateway(is_forgetful=True) as running,
+        running.connected("a", **KEPT) as member,
+    ):
+        await member.subscribe("$share/g/t")
+        await running.publish("t", b"1")
+        await running.publish("t", b"2")
+        await member.message()
+        await member.expect(Publish)
+        await member.ping()
+        await running.gateway.sweep()
+        async with running.another(is_kill=is_kill) as second:
+            await second.publish("t", b"3")
+            async with second.connected("a", clean_start=False, **KEPT) as again:
+                assert await again.payloads(2) == [b"2", b"3"]
+                assert await again.nothing()
 
 
 async def test_a_group_without_members_is_forgotten():

@@ -1,6 +1,7 @@
 """Users of a broker with access control, over MQTT (G-8)."""
 
 import ssl
+from contextlib import suppress
 
 import anyio
 import pytest
@@ -101,10 +102,12 @@ async def test_retained_messages_need_the_right_to_their_tree():
 
 
 async def test_a_will_needs_the_right_to_its_topic():
-    async with guarded() as running:
-        async with running.connecting("b", will=Will("x", b""), **AS_BOB) as (client, answer):
-            assert answer.reason_code == ReasonCode.NOT_AUTHORIZED
-            assert await client.ended()
+    async with (
+        guarded() as running,
+        running.connecting("b", will=Will("x", b""), **AS_BOB) as (client, answer),
+    ):
+        assert answer.reason_code == ReasonCode.NOT_AUTHORIZED
+        assert await client.ended()
 
 
 async def test_a_name_of_a_client_belongs_to_its_user():
@@ -114,9 +117,11 @@ async def test_a_name_of_a_client_belongs_to_its_user():
             await client.disconnect()
         async with running.connecting("a", clean_start=False, **AS_BOB, **KEPT) as found:
             assert not found[1].session_present
-        async with running.another() as second:
-            async with second.connecting("a", clean_start=False, **AS_ANA, **KEPT) as found:
-                assert found[1].session_present
+        async with (
+            running.another() as second,
+            second.connecting("a", clean_start=False, **AS_ANA, **KEPT) as found,
+        ):
+            assert found[1].session_present
 
 
 async def connections(running):
@@ -164,7 +169,8 @@ async def test_it_speaks_tls(tls_files):
             async with await SocketStream.connect("127.0.0.1", gateway.port) as plain:
                 await plain.send(b"\x10\x00")
                 await plain.send_eof()
-                with pytest.raises(anyio.EndOfStream):
+                # An alert, perhaps.
+                with suppress(anyio.EndOfStream):
                     while True:
                         await plain.receive()
             async with await SocketStream.connect("127.0.0.1", gateway.port) as raw:
@@ -188,4 +194,3 @@ def tls_files(tmp_path):
     context = ssl.create_default_context()
     ca.configure_trust(context)
     return certificate, key, context
-

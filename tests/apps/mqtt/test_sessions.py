@@ -178,40 +178,46 @@ async def test_another_gateway_sends_what_came_before_and_after(is_kill):
 
 @kills
 async def test_what_was_not_acknowledged_comes_again_from_another_gateway(is_kill):
-    async with mqtt_gateway(is_forgetful=True) as running:
-        async with running.connected("a", **KEPT) as client:
-            await client.subscribe("t")
-            await running.publish("t", b"1")
-            await client.expect(Publish)
-            await running.gateway.sweep()
-            await running.publish("t", b"2")
-            await client.expect(Publish)
-            async with running.another(is_kill=is_kill) as second:
-                async with second.connected("a", **AGAIN) as again:
-                    assert await again.payloads(2) == [b"1", b"2"]
-                    assert await again.nothing()
+    async with (
+        mqtt_gateway(is_forgetful=True) as running,
+        running.connected("a", **KEPT) as client,
+    ):
+        await client.subscribe("t")
+        await running.publish("t", b"1")
+        await client.expect(Publish)
+        await running.gateway.sweep()
+        await running.publish("t", b"2")
+        await client.expect(Publish)
+        async with (
+            running.another(is_kill=is_kill) as second,
+            second.connected("a", **AGAIN) as again,
+        ):
+            assert await again.payloads(2) == [b"1", b"2"]
+            assert await again.nothing()
 
 
 async def test_what_was_acknowledged_does_not_come_again_after_a_stop():
-    async with mqtt_gateway() as running:
-        async with running.connected("a", **KEPT) as client:
-            await client.subscribe("t")
-            await running.publish("t", b"1")
-            await client.message()
-            await client.ping()
-            async with running.another() as second:
-                async with second.connected("a", **AGAIN) as again:
-                    assert await again.nothing()
+    async with mqtt_gateway() as running, running.connected("a", **KEPT) as client:
+        await client.subscribe("t")
+        await running.publish("t", b"1")
+        await client.message()
+        await client.ping()
+        async with running.another() as second, second.connected("a", **AGAIN) as again:
+            assert await again.nothing()
 
 
 async def test_a_message_within_a_second_of_suback_is_not_lost_when_the_gateway_is_killed():
-    async with mqtt_gateway(is_forgetful=True) as running:
-        async with running.connected("a", **KEPT) as client:
-            await client.subscribe("t")
-            await running.client.publish("mqtt", b"1", "t")
-            async with running.another(is_kill=True) as second:
-                async with second.connected("a", **AGAIN) as again:
-                    assert await again.payloads(1) == [b"1"]
+    async with (
+        mqtt_gateway(is_forgetful=True) as running,
+        running.connected("a", **KEPT) as client,
+    ):
+        await client.subscribe("t")
+        await running.client.publish("mqtt", b"1", "t")
+        async with (
+            running.another(is_kill=True) as second,
+            second.connected("a", **AGAIN) as again,
+        ):
+            assert await again.payloads(1) == [b"1"]
 
 
 @kills
@@ -229,9 +235,11 @@ async def test_a_session_that_was_there_when_the_gateway_was_killed_left_about_t
     async with mqtt_gateway() as running, running.connected("a", **KEPT) as client:
         await client.subscribe("t")
         await running.pass_time(10_000)
-        async with running.another(is_kill=True) as second:
-            async with second.connecting("a", **AGAIN) as (_, answer):
-                assert answer.session_present
+        async with (
+            running.another(is_kill=True) as second,
+            second.connecting("a", **AGAIN) as (_, answer),
+        ):
+            assert answer.session_present
 
 
 async def test_a_durable_broker_and_its_gateway_may_both_be_restarted(tmp_path):
@@ -243,7 +251,10 @@ async def test_a_durable_broker_and_its_gateway_may_both_be_restarted(tmp_path):
                     assert await client.payloads(1) == [b"%d" % number]
                 await client.subscribe("t")
                 await client.disconnect()
-            await running.publish("t", b"%d" % (number + 1),)
+            await running.publish(
+                "t",
+                b"%d" % (number + 1),
+            )
             assert (await running.client.topic("mqtt"))["settings"]["durable"]
 
 

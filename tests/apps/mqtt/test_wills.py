@@ -133,17 +133,23 @@ async def test_a_take_over_publishes_a_will_without_a_delay(version):
     options = {"clean_start": False}
     if version is V5:
         options |= KEPT
-    async with mqtt_gateway() as running, running.connected("a", version, will=GONE, **options):
-        async with running.connected("a", version, **options):
-            assert await wills(running) == [b"a"]
+    async with (
+        mqtt_gateway() as running,
+        running.connected("a", version, will=GONE, **options),
+        running.connected("a", version, **options),
+    ):
+        assert await wills(running) == [b"a"]
 
 
 async def test_a_take_over_revokes_a_delayed_will_if_the_session_goes_on():
-    async with mqtt_gateway() as running, running.connected("a", will=later(60), **KEPT):
-        async with running.connected("a", clean_start=False, **KEPT) as client:
-            await running.pass_time(100)
-            assert await wills(running) == []
-            await client.disconnect()
+    async with (
+        mqtt_gateway() as running,
+        running.connected("a", will=later(60), **KEPT),
+        running.connected("a", clean_start=False, **KEPT) as client,
+    ):
+        await running.pass_time(100)
+        assert await wills(running) == []
+        await client.disconnect()
 
 
 # -- gateways that end ---------------------------------------------------------------------------
@@ -151,22 +157,25 @@ async def test_a_take_over_revokes_a_delayed_will_if_the_session_goes_on():
 
 @pytest.mark.parametrize("is_kill", [False, True], ids=["stopped", "killed"])
 async def test_a_gateway_that_ends_leaves_each_will_published_once(is_kill):
-    async with mqtt_gateway() as running:
-        async with running.connected("a", will=GONE), running.another(is_kill=is_kill) as second:
-            await second.gateway.sweep()
-            assert (await wills(second), await rows(second)) == ([b"a"], [])
+    async with (
+        mqtt_gateway() as running,
+        running.connected("a", will=GONE),
+        running.another(is_kill=is_kill) as second,
+    ):
+        await second.gateway.sweep()
+        assert (await wills(second), await rows(second)) == ([b"a"], [])
 
 
 async def test_a_delay_begins_anew_with_another_gateway():
-    async with mqtt_gateway() as running:
-        async with (
-            running.connected("a", will=later(60), **KEPT),
-            running.another(is_kill=True) as second,
-        ):
-            await second.pass_time(59)
-            assert await wills(second) == []
-            await second.pass_time(2)
-            assert await wills(second) == [b"a"]
+    async with (
+        mqtt_gateway() as running,
+        running.connected("a", will=later(60), **KEPT),
+        running.another(is_kill=True) as second,
+    ):
+        await second.pass_time(59)
+        assert await wills(second) == []
+        await second.pass_time(2)
+        assert await wills(second) == [b"a"]
 
 
 async def test_a_will_is_published_once_even_if_its_row_stays(monkeypatch):

@@ -56,11 +56,11 @@ class Connection:
         peer: the client's address, for the log.
 
     Attributes:
-        ended: set when everything is over.
+        released: set when another connection may have the session.
     """
 
     def __init__(self, state: State, stream: Stream, peer: str) -> None:
-        self.ended = anyio.Event()
+        self.released = anyio.Event()
         self._state = state
         self._stream = stream
         self._peer = peer
@@ -86,9 +86,9 @@ class Connection:
         self._receiving.cancel()
 
     async def take_over(self) -> None:
-        """Returns when the connection has ended, in favour of another one with its session."""
+        """Returns when the connection has given its session up, for another connection."""
         self.give_up(ReasonCode.SESSION_TAKEN_OVER, "another connection has taken its session")
-        await self.ended.wait()
+        await self.released.wait()
 
     # -- from CONNECT to the end -----------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class Connection:
                     raise
         finally:
             self._output.close()
-            self.ended.set()
+            self.released.set()
         return reason
 
     async def _serve(self, tasks: TaskGroup) -> str:
@@ -131,6 +131,7 @@ class Connection:
                 finally:
                     with anyio.CancelScope(shield=True):
                         await conversation.end()
+                    self.released.set()
         finally:
             # What follows is only the goodbye.
             self._patience_us = 0

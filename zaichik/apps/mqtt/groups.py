@@ -34,7 +34,8 @@ class Group:
         places: by the broker's topic, where it goes on; without one, at the end.
         is_changed: whether it may have another position than the one that was stored.
         saved: its positions as they were stored.
-        on_lost_place: called with the group and a topic whose tail does not reach back to its place.
+        on_lost_place: called with the group and a topic, if the tail of that does not reach back to
+            the group's place.
     """
 
     def __init__(self, text: str, topic_filter: str, tails: Mapping[str, Tail]) -> None:

@@ -1,8 +1,8 @@
 """Keeps in the broker what sessions still need: a named position at the lowest of theirs (MQ-8).
 
 A topic in the broker's memory forgets what no reader needs. The gateway's own reader has everything
-at once, and its sessions may be far behind, or away. So a name stands at the lowest offset that some
-session needs, and what lies above it stays.
+at once, and its sessions may be far behind, or away. So a name stands at the lowest offset that
+some session needs, and what lies above it stays.
 
 A name can only be moved past what was delivered to it, message by message. Therefore there are two
 names that take turns: the next one begins at the new offset, then the other is forgotten. One that

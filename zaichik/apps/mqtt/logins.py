@@ -186,7 +186,7 @@ class Rights:
 async def _tried(action: str, client: Client, space: str) -> bool:
     try:
         if action == "publish":
-            # No key is that long, so the broker refuses it, whoever sends it; but first it asks who.
+            # No key is that long, so the broker refuses it anyway; but first it checks the rights.
             await client.publish(space, b"", bytes(MOST_KEY_BYTES + 1))
         else:
             async with client.subscribe(space, start="latest", credit=1):

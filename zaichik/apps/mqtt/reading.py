@@ -88,6 +88,7 @@ async def follow(
         tail: takes what somebody wants.
         sources: what is known besides the messages.
         on_round: called when the messages that had come together have been offered.
+        task_status: see above.
 
     Raises:
         SubscriptionLost, EpochChanged: the topic was deleted, or is another one by now.
