@@ -262,7 +262,7 @@ async def _gateway(broker, client, clock, endpoint, **options) -> AsyncIterator[
             await gateway.run(ready.set)
         running.stopped.set()
 
-    async with BackgroundTasks() as tasks:
+    async with gateway, BackgroundTasks() as tasks:
         tasks.group.start_soon(run)
         await ready.wait()
         yield running

@@ -163,7 +163,7 @@ async def test_it_speaks_tls(tls_files):
             tls=server,
         )
         ready = anyio.Event()
-        async with BackgroundTasks() as tasks:
+        async with gateway, BackgroundTasks() as tasks:
             tasks.group.start_soon(gateway.run, ready.set)
             await ready.wait()
             async with await SocketStream.connect("127.0.0.1", gateway.port) as plain:

@@ -16,6 +16,7 @@ from zaichik.apps.mqtt.packets import (
     PubRel,
 )
 from zaichik.apps.mqtt.tail import Tail
+from zaichik.apps.mqtt.topics import NotATable, prepare
 
 pytestmark = pytest.mark.anyio
 kills = pytest.mark.parametrize("is_kill", [False, True], ids=["stopped", "killed"])
@@ -288,6 +289,16 @@ async def test_a_broker_that_has_lost_its_topics_begins_anew_with_the_gateway(ca
         async with running.connected("a", **AGAIN) as client:
             assert await client.payloads(1) == [b"1"]
     assert "has lost its topics" in caplog.text
+
+
+async def test_a_topic_that_should_be_a_table_is_named():
+    async with mqtt_gateway() as running:
+        running.stop()
+        await running.stopped.wait()
+        await running.client.delete_topic("mqtt/wills")
+        await running.client.create_topic("mqtt/wills")
+        with pytest.raises(NotATable, match="mqtt/wills is a topic, and must be a table"):
+            await prepare(running.client)
 
 
 # -- memory --------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ class Connection:
                     reason = "it has left"
                 except ZaichikError as error:
                     reason = str(error)
-                    await self._say_goodbye(Ending(ReasonCode.SERVER_UNAVAILABLE, reason))
+                    await self._say_goodbye(Ending(ReasonCode.SERVER_BUSY, reason))
                 except anyio.get_cancelled_exc_class():
                     self._say_so_at_once(ReasonCode.SERVER_SHUTTING_DOWN)
                     raise

@@ -107,7 +107,7 @@ class Conversation:
         try:
             await self._store_end()
         except ZaichikError as error:
-            logger.error("the end of a session could not be stored: %s", error)  # noqa: TRY400
+            logger.warning("the end of a session could not be stored: %s", error)
 
     async def _store_end(self) -> None:
         session = self.session

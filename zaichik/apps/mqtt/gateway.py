@@ -4,6 +4,7 @@ import logging
 import ssl
 from collections.abc import Callable
 from functools import partial
+from typing import Self
 
 import anyio
 
@@ -32,7 +33,7 @@ class Gateway:
     Args:
         client: the gateway's own client.
         endpoint: of the broker: if it has a login, so must MQTT's clients.
-        listener: accepts connections; closed when `run` returns.
+        listener: accepts connections; closed when the gateway's block ends.
         clock: decides what is late, and what has expired.
         options: see there.
         tls: what clients are shown; None: no TLS.
@@ -84,6 +85,14 @@ class Gateway:
         listener = await Listener.open(host, port)
         return cls(client, endpoint, listener, clock, options, tls, reconnect_s)
 
+    async def __aenter__(self) -> Self:
+        """Returns the gateway, which listens until the block ends."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop listening."""
+        await self._listener.aclose()
+
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serve until cancelled.
 
@@ -94,13 +103,12 @@ class Gateway:
             ExceptionGroup: of one `ConnectionLost`: the broker is gone for good; or of what
                 `State.load` raises.
         """
-        async with self._listener:
-            while True:
-                try:
-                    await self._serve(ready)
-                except* (EpochChanged, SubscriptionLost):
-                    logger.warning("the broker has lost its topics: all sessions begin anew")
-                ready = _nothing
+        while True:
+            try:
+                await self._serve(ready)
+            except* (EpochChanged, SubscriptionLost):
+                logger.warning("the broker has lost its topics: all sessions begin anew")
+            ready = _nothing
 
     async def _serve(self, ready: Callable[[], None]) -> None:
         """Serve with one state, until its topics are gone."""

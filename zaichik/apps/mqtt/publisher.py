@@ -27,7 +27,7 @@ logger = logging.getLogger("zaichik.mqtt.publisher")
 # What the broker says, as MQTT says it. All else is an error without a name.
 REASONS: dict[int, ReasonCode] = {
     ErrorCode.FORBIDDEN: ReasonCode.NOT_AUTHORIZED,
-    ErrorCode.MESSAGE_TOO_LARGE: ReasonCode.PACKET_TOO_LARGE,
+    ErrorCode.MESSAGE_TOO_LARGE: ReasonCode.QUOTA_EXCEEDED,
     ErrorCode.BATCH_TOO_LARGE: ReasonCode.QUOTA_EXCEEDED,
     ErrorCode.TOPIC_FULL: ReasonCode.QUOTA_EXCEEDED,
     ErrorCode.TABLE_FULL: ReasonCode.QUOTA_EXCEEDED,

@@ -298,4 +298,4 @@ class State:
             for keeper in self._keepers.values():
                 await keeper.aclose()
         except ZaichikError as error:
-            logger.error("the gateway's state could not be stored: %s", error)  # noqa: TRY400
+            logger.warning("the gateway's state could not be stored: %s", error)

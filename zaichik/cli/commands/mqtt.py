@@ -104,13 +104,14 @@ async def run(arguments: Namespace, console: Console) -> None:
                 tls,
                 arguments.reconnect,
             )
-        _check_reach(gateway, arguments, is_encrypted=tls is not None)
-        with serve_log.written(arguments), restated(NotATable):
-            # Signals are caught before the announcement: a program that waits for it may send one
-            # right away.
-            async with stopping(lambda _: stop.set()) as tasks:
-                tasks.start_soon(gateway.run, partial(_announce, gateway, arguments, console))
-                await stop.wait()
+        async with gateway:
+            _check_reach(gateway, arguments, is_encrypted=tls is not None)
+            with serve_log.written(arguments), restated(NotATable):
+                # Signals are caught before the announcement: a program that waits for it may send
+                # one right away.
+                async with stopping(lambda _: stop.set()) as tasks:
+                    tasks.start_soon(gateway.run, partial(_announce, gateway, arguments, console))
+                    await stop.wait()
 
 
 def _tls(arguments: Namespace) -> ssl.SSLContext | None:
