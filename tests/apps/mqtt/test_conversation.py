@@ -534,3 +534,24 @@ async def test_a_gateway_that_stops_says_so():
     async with mqtt_gateway() as running, running.connected() as client:
         running.stop()
         assert await client.reason() == ReasonCode.SERVER_SHUTTING_DOWN
+
+
+# -- time ----------------------------------------------------------------------------------------
+
+
+async def test_a_message_is_told_what_is_left_of_its_time_and_is_not_delivered_after_it():
+    expiring = Properties(message_expiry_interval=60)
+    async with mqtt_gateway() as running:
+        async with running.connected("a", **KEPT) as client:
+            await client.subscribe("t")
+            await client.disconnect()
+        await running.publish("t", b"1", properties=expiring)
+        await running.pass_time(20)
+        async with running.connected("a", clean_start=False, **KEPT) as client:
+            assert (await client.message()).properties.message_expiry_interval == 40
+            await client.disconnect()
+        await running.publish("t", b"2", properties=expiring)
+        await running.pass_time(61)
+        async with running.connected("a", clean_start=False, **KEPT) as client:
+            assert await client.nothing()
+        assert running.state.counters.expired == 1

@@ -10,7 +10,6 @@ wanted back counts as delivered (MQ-7).
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zaichik.apps.mqtt import forwarding
@@ -18,6 +17,7 @@ from zaichik.apps.mqtt.output import Output
 from zaichik.apps.mqtt.packets import (
     PubComp,
     Publish,
+    PublishTemplate,
     PubRel,
     ReasonCode,
     Version,
@@ -105,14 +105,15 @@ class Delivery:
         """Send a message; returns False if there is no room for it."""
         if not self.has_room(message.qos):
             return False
-        packet = self._packet(message)
-        if packet is None:
+        template = self._template(message.entry)
+        if template is None:
+            self._counters.expired += 1
             return True
         identifier = 0
         if message.qos:
             identifier = self._session.window.add(message)
             self._session.is_changed = True
-        data = self._encoded(message, packet, identifier)
+        data = _encoded(template, message, identifier)
         if len(data) > self._most_bytes:
             self._session.window.settle(identifier)
             self._counters.too_large += 1
@@ -129,22 +130,24 @@ class Delivery:
             return False
         return not qos or not self._session.window.is_full
 
-    def _packet(self, message: InFlight) -> Publish | None:
-        """Returns the packet without its identifier; None if the message has expired."""
-        entry = message.entry
+    def _template(self, entry: Entry) -> PublishTemplate | None:
+        """Returns what makes the packets of a message; None if it has expired.
+
+        All clients of a version share it, unless the packet says how much time is left.
+        """
+        template = entry.templates.get(self._version)
+        if template is not None:
+            return template
         properties = forwarding.restored(entry.properties)
         told = forwarding.as_of(properties, entry.timestamp, self._now_us() / 1e6)
         if told is None:
-            self._counters.expired += 1
             return None
-        if message.identifiers:
-            told = replace(told, subscription_identifiers=message.identifiers)
-        return Publish(
-            entry.topic, entry.payload, qos=message.qos, retain=message.retain, properties=told
+        template = PublishTemplate(
+            Publish(entry.topic, entry.payload, properties=told), self._version
         )
-
-    def _encoded(self, message: InFlight, packet: Publish, identifier: int) -> bytes:
-        return encode(replace(packet, packet_id=identifier), self._version)
+        if told is properties:
+            entry.templates[self._version] = template
+        return template
 
     def _write(self, data: bytes) -> None:
         self._output.write(data)
@@ -158,11 +161,12 @@ class Delivery:
             if message.stage is Stage.RELEASED:
                 self._write(encode(PubRel(identifier), self._version))
                 continue
-            packet = self._packet(message)
-            if packet is None:
-                # It may have been received, so it is not withdrawn, but sent as it was.
-                packet = Publish(message.entry.topic, message.entry.payload, qos=message.qos)
-            self._write(encode(replace(packet, packet_id=identifier, dup=True), self._version))
+            template = self._template(message.entry)
+            if template is None:
+                # It may have been received, so it is not withdrawn, though its time is over.
+                late = Publish(message.entry.topic, message.entry.payload)
+                template = PublishTemplate(late, self._version)
+            self._write(_encoded(template, message, identifier, dup=True))
 
     def send_retained(self, messages: Iterator[tuple[Entry, Subscription]]) -> None:
         """Send retained messages for new filters, as fast as there is room (MQ-10)."""
@@ -244,3 +248,15 @@ class Delivery:
             answer = PubComp(identifier, ReasonCode.PACKET_IDENTIFIER_NOT_FOUND)
         self._session.received.discard(identifier)
         self._write(encode(answer, self._version))
+
+
+def _encoded(
+    template: PublishTemplate, message: InFlight, identifier: int, *, dup: bool = False
+) -> bytes:
+    return template.encode(
+        qos=message.qos,
+        packet_id=identifier,
+        retain=message.retain,
+        dup=dup,
+        subscription_identifiers=message.identifiers,
+    )

@@ -15,6 +15,7 @@ it has caught up (`straggler`).
 
 from dataclasses import dataclass, field
 
+from zaichik.apps.mqtt.packets import PublishTemplate, Version
 from zaichik.apps.mqtt.subscription import Reader, Subscription
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -38,7 +39,7 @@ class Entry:
         publisher: the session that has published it; "" if that is not known.
         readers: who wants it, and by which filters.
         number: its number in the tail; -1 if it is in none.
-        encoded: the bytes of its PUBLISH, for readers who get the same.
+        templates: by the version of the protocol, what makes its packets.
     """
 
     space: str
@@ -52,7 +53,7 @@ class Entry:
     publisher: str
     readers: dict[Reader, list[Subscription]]
     number: int = -1
-    encoded: dict[object, object] = field(default_factory=dict)
+    templates: dict[Version, PublishTemplate] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
