@@ -27,14 +27,15 @@ def port() -> Iterator[int]:
 @pytest.fixture
 def mosquitto(port):
     """Start one of mosquitto's clients; it is ended with the test."""
-    for program in ("mosquitto_pub", "mosquitto_sub", "mosquitto_rr"):
+    for program in ("mosquitto_pub", "mosquitto_sub", "mosquitto_rr", "stdbuf"):
         if shutil.which(program) is None:
             pytest.skip(f"there is no {program}; it is in the package mosquitto-clients")
     started = []
 
     def start(name: str, *words: str, stdin: str | None = None) -> subprocess.Popen:
         process = subprocess.Popen(
-            [f"mosquitto_{name}", "-p", str(port), *words],
+            # Into a pipe, it would write its lines by the block.
+            ["stdbuf", "--output=L", f"mosquitto_{name}", "-p", str(port), *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
