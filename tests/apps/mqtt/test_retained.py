@@ -160,6 +160,23 @@ async def test_more_than_the_table_holds_are_refused_and_those_there_may_change(
         assert len(running.state.retained) == 2
 
 
+@pytest.mark.anyio
+async def test_a_message_is_in_the_table_before_it_is_in_its_topic(monkeypatch):
+    stored = []
+    async with mqtt_gateway() as running, running.connected() as client:
+        publish_batch = running.client.publish_batch
+
+        async def noted(topic, *arguments, **options):
+            result = await publish_batch(topic, *arguments, **options)
+            stored.append(topic)
+            return result
+
+        monkeypatch.setattr(running.client, "publish_batch", noted)
+        await client.publish("a", b"1", retain=True)
+        monkeypatch.undo()
+    assert [topic for topic in stored if topic != "mqtt/sessions"] == ["mqtt/retained", "mqtt"]
+
+
 def reader():
     return Subscription(Session(SessionId("a")), "#", 2, starts={"mqtt": 0})
 

@@ -9,6 +9,7 @@ from mqtt_clients import KEPT, V4, V5, mqtt_gateway
 from zaichik.apps.mqtt import session_table
 from zaichik.apps.mqtt.packets import (
     Disconnect,
+    PingReq,
     Properties,
     PubComp,
     Publish,
@@ -289,6 +290,22 @@ async def test_a_broker_that_has_lost_its_topics_begins_anew_with_the_gateway(ca
         async with running.connected("a", **AGAIN) as client:
             assert await client.payloads(1) == [b"1"]
     assert "has lost its topics" in caplog.text
+
+
+async def test_places_in_a_topic_that_was_made_anew_are_forgotten():
+    async with mqtt_gateway() as running:
+        for number in range(9):
+            await running.publish("other", b"%d" % number)
+        await away(running, "t")
+        running.stop()
+        await running.stopped.wait()
+        await running.client.delete_topic("mqtt")
+        async with running.another() as second:
+            await second.publish("t", b"1")
+            async with second.connected("a", **AGAIN) as client:
+                await second.settle()
+                await client.send(PingReq())
+                assert (await client.expect(Publish)).payload == b"1"
 
 
 async def test_a_topic_that_should_be_a_table_is_named():
