@@ -2,6 +2,7 @@
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from mqtt_clients import KEPT, V4, V5, mqtt_gateway, without_id
 
 from zaichik.apps.mqtt.packets import (
@@ -15,6 +16,7 @@ from zaichik.apps.mqtt.packets import (
     PubRel,
     ReasonCode,
 )
+from zaichik.apps.mqtt.session import SessionId
 
 pytestmark = pytest.mark.anyio
 both = pytest.mark.parametrize("version", [V4, V5], ids=["3.1.1", "5"])
@@ -511,6 +513,22 @@ async def test_a_client_that_reads_nothing_holds_up_nobody_and_costs_little():
             )
         )
         assert [len(one) for one in await stuck.payloads(300)] == [100_000] * 300
+
+
+async def test_a_client_that_asks_and_reads_no_answer_is_not_read_either():
+    async with mqtt_gateway() as running, running.connected("a") as client:
+        output = running.state.sessions.all[SessionId("a")].delivery._output
+        asked, refused = [], 0
+        # As soon as the answers fill all buffers between the two, so do the questions.
+        while refused < 300:
+            pieces = asked or [bytes.fromhex("c000") * 20_000]
+            asked = client._stream.send_pieces_nowait(pieces)
+            refused += 1
+            if asked != pieces:
+                refused = 0
+            await checkpoint()
+        assert 0 < output._bytes < 300_000
+        await running.settle()
 
 
 # -- goodbye -------------------------------------------------------------------------------------

@@ -92,6 +92,21 @@ async def test_qos_2_stays_with_its_member():
         assert await second.nothing()
 
 
+async def test_a_group_does_not_wait_for_a_message_of_qos_2_whose_session_has_ended():
+    async with mqtt_gateway() as running, running.connected() as second:
+        await second.subscribe("$share/g/t")
+        async with running.connected("first") as first:
+            await first.subscribe("$share/g/t")
+            for _ in range(2):
+                await running.publish("t", b"1", 2)
+            await first.expect(Publish)
+            await first.break_off()
+        assert await second.payloads(1) == [b"1"]
+        await second.ping()
+        (group,) = running.state.sessions.groups.values()
+        assert group.position("mqtt") is None
+
+
 async def test_a_refusal_ends_a_message_and_nobody_else_gets_it():
     async with mqtt_gateway() as running, running.connected() as one, running.connected() as two:
         await one.subscribe("$share/g/t")

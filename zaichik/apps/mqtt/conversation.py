@@ -183,8 +183,13 @@ class Conversation:
     async def _publish(self, messages: list[Publish]) -> None:
         """Store messages, then acknowledge them (G-3)."""
         fresh = [message for message in messages if self._is_fresh(message)]
-        with anyio.CancelScope(shield=True):
-            codes = await self._stored(fresh)
+        try:
+            with anyio.CancelScope(shield=True):
+                codes = await self._stored(fresh)
+        except ZaichikError:
+            # They may be stored or not: the client sends them again.
+            self.session.received -= {message.packet_id for message in fresh}
+            raise
         for message in messages:
             self._acknowledge(message, codes.get(id(message), ReasonCode.SUCCESS))
 

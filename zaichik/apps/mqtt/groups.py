@@ -121,6 +121,11 @@ class Group:
         if session.delivery is not None:
             session.delivery.on_room.pop(self, None)
         self.members.pop(session, None)
+        # Nobody else is given its messages of QoS 2, so the group does not wait for them.
+        for message in session.window.messages():
+            if message.group is self and message.qos > 1:
+                self._in_flight.pop(message, None)
+                self.is_changed = True
         self.left(session)
 
     # -- going on --------------------------------------------------------------------------------

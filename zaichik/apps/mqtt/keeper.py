@@ -10,9 +10,9 @@ an earlier gateway has left resumes at its old offset, which is lower and does n
 forgotten a turn later.
 """
 
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 
-from zaichik import Client, Message, Subscription
+from zaichik import Client, Message, NoSuchSubscription, Subscription
 
 NAMES = ("mqtt sessions 1", "mqtt sessions 2")
 
@@ -45,7 +45,9 @@ class Keeper:
         stack = AsyncExitStack()
         held = await stack.enter_async_context(self._begun(NAMES[self._turn], offset))
         if self._held is not None:
-            await self._held.forget()
+            # It has ended already if another program has taken the name.
+            with suppress(NoSuchSubscription):
+                await self._held.forget()
         await self._stack.aclose()
         self._stack = stack
         self._held = held

@@ -21,7 +21,7 @@ from zaichik.apps.mqtt.packets import (
     Version,
     encode,
 )
-from zaichik.apps.mqtt.session import NEVER, SessionId
+from zaichik.apps.mqtt.session import NEVER, Session, SessionId
 from zaichik.apps.mqtt.state import State
 from zaichik.apps.mqtt.wills import Will
 from zaichik.apps.mqtt.window import MOST_MESSAGES
@@ -98,32 +98,53 @@ async def opened(
         if other is not None:
             await other.take_over()
         session, is_present = await state.sessions.open(name, is_clean=connect.clean_start)
-        session.expiry_s = _expiry_s(connect)
-        session.window.most = MOST_MESSAGES
-        if connect.properties.receive_maximum is not None:
-            session.window.most = min(MOST_MESSAGES, connect.properties.receive_maximum)
-        # A will that waited for its time, if a session has ended here.
-        await state.wills.publish_due()
-        will = None
-        if connect.will is not None:
-            will = Will(_will_message(connect), connect.will.properties.will_delay_interval or 0)
-        await state.wills.leave(name, will)
-        if session.is_kept:
-            await state.sessions.keep(session)
-        delivery = Delivery(
-            session,
-            output,
-            connect.version,
-            connect.properties.maximum_packet_size or ANY_SIZE,
-            state.tails,
-            state.now_us,
-            state.counters,
-        )
-        conversation = Conversation(state, login, session, delivery, output, connect.version, tasks)
+        try:
+            await _prepare(state, connect, session)
+        except BaseException:
+            # It is as if the client had left.
+            session.left_us = state.now_us()
+            raise
+        conversation = _conversation(state, connect, login, session, output, tasks)
         state.connected[name] = connection
         output.write(encode(_answer(state, connect, name, is_present=is_present), connect.version))
         conversation.begin()
     return conversation
+
+
+async def _prepare(state: State, connect: Connect, session: Session) -> None:
+    """Have a session be as its client wants it, and store what must outlive the gateway."""
+    session.expiry_s = _expiry_s(connect)
+    session.window.most = MOST_MESSAGES
+    if connect.properties.receive_maximum is not None:
+        session.window.most = min(MOST_MESSAGES, connect.properties.receive_maximum)
+    # A will that waited for its time, if a session has ended here.
+    await state.wills.publish_due()
+    will = None
+    if connect.will is not None:
+        will = Will(_will_message(connect), connect.will.properties.will_delay_interval or 0)
+    await state.wills.leave(session.id, will)
+    if session.is_kept:
+        await state.sessions.keep(session)
+
+
+def _conversation(
+    state: State,
+    connect: Connect,
+    login: Login,
+    session: Session,
+    output: Output,
+    tasks: TaskGroup,
+) -> Conversation:
+    delivery = Delivery(
+        session,
+        output,
+        connect.version,
+        connect.properties.maximum_packet_size or ANY_SIZE,
+        state.tails,
+        state.now_us,
+        state.counters,
+    )
+    return Conversation(state, login, session, delivery, output, connect.version, tasks)
 
 
 def _expiry_s(connect: Connect) -> int:

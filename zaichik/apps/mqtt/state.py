@@ -40,6 +40,7 @@ logger = logging.getLogger("zaichik.mqtt.state")
 
 # What a row of the retained messages has besides the payload: a header, topic and properties.
 ROW_BYTES = 4 * 1024
+RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,10 @@ class State:
     ) -> None:
         try:
             await straggler.run(self.client, self.sources, name)
+        except BrokerError as error:
+            # There may be too many others.
+            logger.warning("%s cannot catch up now: %s", name, error)
+            await anyio.sleep(RETRY_SECONDS)
         finally:
             del self._stragglers[key]
         pump()

@@ -77,6 +77,10 @@ class Window:
         """Returns all identifiers and their messages, in the order in which they were sent."""
         return list(self._messages.items())
 
+    def messages(self) -> list[InFlight]:
+        """Returns all messages, in the order in which they were sent."""
+        return list(self._messages.values())
+
     def get(self, identifier: int) -> InFlight | None:
         """Returns the message of that identifier, if there is one."""
         return self._messages.get(identifier)
