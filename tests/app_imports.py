@@ -15,6 +15,8 @@ BEYOND: dict[str, dict[str, str]] = {
     },
     "grpc": {
         "zaichik.net.background": "its tasks end with a block, and leave exceptions as they are",
+        "zaichik.server.access.backoff": "failed logins are limited by the broker's token bucket",
+    },
     "kafka": {
         "zaichik.net.listener": "a gateway is a server as well",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
@@ -28,7 +30,14 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.net.listener": "a gateway is a server as well",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
     },
-    "mqtt": {},
+    "mqtt": {
+        "zaichik.net.background": "its tasks end with the connection",
+        "zaichik.net.listener": "a gateway is a server as well",
+        "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
+        "zaichik.net.stream": "a client may be connected over TLS or not",
+        "zaichik.net.tls_engine": "why a client and it have not agreed on TLS",
+        "zaichik.net.tls_handshake": "it speaks TLS, as the broker does",
+    },
     "recording": {},
     "spark": {
         "zaichik.apps.recording": "topics have the same columns in files and in tables",

@@ -6,7 +6,7 @@ What an app needs beyond that is here, with the reason:
 
 | app | imports | because |
 | --- | --- | --- |
-| `audit`, `demo`, `mqtt`, `views`, `work` | nothing | |
+| `audit`, `demo`, `views`, `work` | nothing | |
 | `watch` | `apps.views` | what was polled is shown safely, and with what it lacks |
 | `recording` | nothing | |
 | `statistics` | `apps.recording` | recordings are one of its sources |
@@ -21,6 +21,7 @@ What an app needs beyond that is here, with the reason:
 | `grpc` | `server.access` | failed logins are limited by the same token bucket as the broker's |
 | `kafka` | `net` | a gateway is a server as well, over TLS or not |
 | `kafka` | `server.access` | failed logins are limited by the same token bucket as the broker's |
+| `mqtt` | `net` | the same; and it speaks TLS, as the broker does |
 | `flight` | `core`, `storage` | it records a broker from inside, and is no client |
 
 Apps import each other in one direction only. A test compares the imports with the same table in

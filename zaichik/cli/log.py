@@ -41,7 +41,8 @@ TICK_SECONDS = 1.0  # after which the thread looks for something to summarise
 PEER_LINES, PEER_SECONDS = 100, 10.0
 MAX_PEERS = 10_000  # hosts told apart; all others together are one more
 
-_ABOUT_PEERS = ("zaichik.serving.", "zaichik.legacy.")  # loggers whose first argument is a peer
+# loggers whose first argument is a peer
+_ABOUT_PEERS = ("zaichik.serving.", "zaichik.legacy.", "zaichik.mqtt.gateway")
 _ABOUT_TOPICS = "zaichik.broker.topic_registry"
 _OTHERS = "others"
 

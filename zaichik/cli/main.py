@@ -51,9 +51,10 @@ COMMANDS = {
     "check": "read the durable topics in a folder, and say what is damaged",
     "replay": "have a broker do again what another one was recorded doing",
     "dissect": "explain the bytes of the wire protocol, field by field",
+    "mqtt": "serve clients of MQTT 3.1.1 and 5",
+    "kafka": "serve clients of Kafka; experimental",
     "grpc": "serve clients that speak gRPC",
     "legacy": "serve unchanged clients of the original zaichik, of 2020",
-    "kafka": "serve clients of Kafka; experimental",
     "demo": "watch a broker at work",
     "learn": "build a broker of your own, stage by stage, and have it checked",
 }

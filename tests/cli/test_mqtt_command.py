@@ -1,0 +1,170 @@
+"""`zaichik mqtt`."""
+
+import json
+import signal
+import socket
+
+import pytest
+from door import door
+
+from zaichik.apps.mqtt.packets import (
+    ConnAck,
+    Connect,
+    Disconnect,
+    PacketDecoder,
+    PubAck,
+    Publish,
+    ReasonCode,
+    SubAck,
+    Subscribe,
+    Subscription,
+    Version,
+    encode,
+)
+
+V5 = Version.MQTT_5
+EVERYWHERE = "0.0.0.0"  # noqa: S104 (to be refused)
+QUIET = ("--log-level", "error")
+
+
+@pytest.fixture
+def connected():
+    """Connect a client; the connection is closed when the test ends."""
+    clients = []
+
+    def connect(port):
+        clients.append(Client(port))
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.socket.close()
+
+
+def ready(process):
+    return json.loads(process.stdout.readline())
+
+
+class Client:
+    """A connection, byte by byte."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self._decoder = PacketDecoder(2**20, V5)
+        self._packets = []
+        self.send(Connect(V5, "a"))
+        assert type(self.read()) is ConnAck
+
+    def send(self, *packets):
+        self.socket.sendall(b"".join(encode(packet, V5) for packet in packets))
+
+    def read(self):
+        while not self._packets:
+            data = self.socket.recv(65536)
+            if not data:
+                return None
+            self._packets = self._decoder.feed(data)
+        return self._packets.pop(0)
+
+
+def test_a_client_of_mqtt_talks_to_one_of_ours(start, broker, zaichik, connected):
+    process = start("mqtt", "--port", "0", "--json", "--connect", broker)
+    told = ready(process)
+    assert told == {"host": "127.0.0.1", "port": told["port"], "pid": process.pid, "broker": broker}
+    client = connected(told["port"])
+    client.send(Subscribe(1, (Subscription("home/#", 1),)))
+    assert type(client.read()) is SubAck
+    zaichik("publish", "mqtt", "21.5", "--key", "home/temp", "--connect", broker)
+    message = client.read()
+    assert (message.topic, message.payload) == ("home/temp", b"21.5")
+    client.send(PubAck(message.packet_id), Publish("x", b"1", qos=1, packet_id=1))
+    assert client.read() == PubAck(1)
+    process.terminate()
+    assert client.read() == Disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
+    assert (process.wait(), process.stdout.read()) == (0, "")
+
+
+def test_ctrl_c_ends_it_in_silence_although_a_client_is_connected(start, broker, connected):
+    process = start("mqtt", "--port", "0", "--log-level", "warning", "--connect", broker)
+    line = process.stdout.readline()
+    host, _, port = line.split()[3].strip(",").partition(":")
+    assert line == f"serving MQTT at {host}:{port}, for the broker at {broker}\n"
+    client = connected(int(port))
+    process.send_signal(signal.SIGINT)
+    assert process.communicate() == ("", "")
+    assert process.returncode == 130
+    assert client.read() == Disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
+    assert client.read() is None
+
+
+def test_without_a_broker_it_says_so(zaichik):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:{1}".format(*free.getsockname())
+        result = zaichik("mqtt", "--port", "0", "--connect", address)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith(f"zaichik: no broker answers at {address}")
+
+
+def test_when_the_broker_is_gone_it_says_so_and_ends(start, broker, connected):
+    # Bytes of what it needs to start, and some more.
+    with door(int(broker.rpartition(":")[2]), 60_000) as port:
+        address = f"127.0.0.1:{port}"
+        process = start(
+            "mqtt", "--port", "0", "--json", "--reconnect", "0", "--connect", address, *QUIET
+        )
+        client = connected(ready(process)["port"])
+        for number in range(1, 60):
+            client.socket.sendall(encode(Publish("gone", bytes(2000), qos=1, packet_id=number), V5))
+        out, err = process.communicate()
+    assert (process.returncode, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith(f"zaichik: the connection to {address} was lost")
+
+
+def test_a_port_in_use_is_named(zaichik, broker):
+    port = broker.rpartition(":")[2]
+    result = zaichik("mqtt", "--port", port, "--connect", broker)
+    sentence = (
+        f"zaichik: port {port} at 127.0.0.1 is in use, perhaps by another MQTT broker; choose a "
+        "free one: zaichik mqtt --port PORT\n"
+    )
+    assert (result.code, result.err) == (1, sentence)
+
+
+def test_other_machines_are_served_only_with_a_login_and_tls_or_if_one_insists(
+    start, zaichik, broker
+):
+    result = zaichik("mqtt", "--host", EVERYWHERE, "--port", "0", "--connect", broker)
+    assert result.code == 1
+    assert "it has no login for the broker, so its clients need none" in result.err
+    process = start(
+        "mqtt", "--host", EVERYWHERE, "--port", "0", "--insecure", "--json", "--connect", broker
+    )
+    assert ready(process)["host"] == EVERYWHERE
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--port 70000",
+        "--port x",
+        "--tree mqtt",
+        "--tree mqtt/x",
+        "--tree $SYS",
+        "--tree a/#",
+        "--tree /a",
+        "--max-retained 0",
+        "--tls-cert x",
+        "--log-level loud",
+        "topic",
+        "--reconnect 6m",
+    ],
+)
+def test_wrong_usage(zaichik, words):
+    result = zaichik("mqtt", *words.split())
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert result.err.startswith("zaichik: ")
+
+
+def test_help_has_examples(zaichik):
+    assert "mosquitto_sub -t 'home/#' -v" in zaichik("mqtt", "--help").out

@@ -1,0 +1,262 @@
+"""What one connected client is sent, and when: as much as its window and its socket take.
+
+A message that has just come is written at once if there is room (`take`). Otherwise the session has
+a place in the tail, and `pump` goes on from there whenever there is room again: when the client has
+acknowledged something, or has read what the socket did not take. So nothing is queued but what the
+window allows (G-4).
+
+What is larger than the client takes, has expired, or was published by the session itself and is not
+wanted back counts as delivered (MQ-7).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from zaichik.apps.mqtt import forwarding
+from zaichik.apps.mqtt.output import Output
+from zaichik.apps.mqtt.packets import (
+    PubComp,
+    Publish,
+    PublishTemplate,
+    PubRel,
+    ReasonCode,
+    Version,
+    encode,
+)
+from zaichik.apps.mqtt.session import Session
+from zaichik.apps.mqtt.subscription import Subscription
+from zaichik.apps.mqtt.tail import Entry, Tail
+from zaichik.apps.mqtt.window import InFlight, Stage
+
+if TYPE_CHECKING:
+    from zaichik.apps.mqtt.counters import Counters
+
+
+class Delivery:
+    """What sends to the client of one session, for as long as it is connected.
+
+    Args:
+        session: the session.
+        output: takes the bytes.
+        version: of the protocol.
+        most_bytes: of the largest packet that the client takes.
+        tails: by the broker's topic, what was read of it lately.
+        now_us: the time.
+        counters: of what is not delivered.
+
+    Attributes:
+        on_written: called when something was written that must be flushed.
+        on_lost_place: called with a topic whose tail does not reach back to the session's place.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        output: Output,
+        version: Version,
+        most_bytes: int,
+        tails: Mapping[str, Tail],
+        now_us: Callable[[], int],
+        counters: "Counters",
+    ) -> None:
+        self.on_written: Callable[[Output], None] = lambda _: None
+        self.on_lost_place: Callable[[str], None] = lambda _: None
+        self._session = session
+        self._output = output
+        self._version = version
+        self._most_bytes = most_bytes
+        self._tails = tails
+        self._now_us = now_us
+        self._counters = counters
+        # Retained messages for filters that are new, in the order of the filters.
+        self._retained: list[Iterator[tuple[Entry, Subscription]]] = []
+        # The one that there was no room for.
+        self._next_retained: tuple[Entry, Subscription] | None = None
+        # Called when there may be room again, for groups.
+        self.on_room: dict[object, Callable[[], None]] = {}
+
+    @property
+    def session(self) -> Session:
+        """The session that it sends to."""
+        return self._session
+
+    # -- one message -----------------------------------------------------------------------------
+
+    def take(self, entry: Entry, subscriptions: list[Subscription]) -> bool:
+        """Send a message for all filters that want it, once; returns False if there is no room."""
+        publisher = self._session.id.text
+        qos = 0
+        retain = False
+        identifiers: tuple[int, ...] = ()
+        is_wanted = False
+        for one in subscriptions:
+            if not one.wants(entry) or (one.no_local and entry.publisher == publisher):
+                continue
+            is_wanted = True
+            qos = max(qos, one.qos)
+            retain = retain or (one.retain_as_published and entry.retain)
+            if one.identifier:
+                identifiers = (*identifiers, one.identifier)
+        if not is_wanted:
+            return True
+        return self.send(InFlight(entry, min(qos, entry.qos), retain, identifiers))
+
+    def send(self, message: InFlight) -> bool:
+        """Send a message; returns False if there is no room for it."""
+        if not self.has_room(message.qos):
+            return False
+        template = self._template(message.entry)
+        if template is None:
+            self._counters.expired += 1
+            return True
+        identifier = 0
+        if message.qos:
+            identifier = self._session.window.add(message)
+            self._session.is_changed = True
+        data = _encoded(template, message, identifier)
+        if len(data) > self._most_bytes:
+            self._session.window.settle(identifier)
+            self._counters.too_large += 1
+            return True
+        self._write(data)
+        return True
+
+    def has_room(self, qos: int) -> bool:
+        """Returns whether a message of that QoS can be sent now."""
+        if self._output.is_full:
+            # The socket may take all of it.
+            self._output.flush()
+        if self._output.is_full:
+            return False
+        return not qos or not self._session.window.is_full
+
+    def _template(self, entry: Entry) -> PublishTemplate | None:
+        """Returns what makes the packets of a message; None if it has expired.
+
+        All clients of a version share it, unless the packet says how much time is left.
+        """
+        template = entry.templates.get(self._version)
+        if template is not None:
+            return template
+        properties = forwarding.restored(entry.properties)
+        told = forwarding.as_of(properties, entry.timestamp, self._now_us() / 1e6)
+        if told is None:
+            return None
+        template = PublishTemplate(
+            Publish(entry.topic, entry.payload, properties=told), self._version
+        )
+        if told is properties:
+            entry.templates[self._version] = template
+        return template
+
+    def _write(self, data: bytes) -> None:
+        self._output.write(data)
+        self.on_written(self._output)
+
+    # -- going on --------------------------------------------------------------------------------
+
+    def resume(self) -> None:
+        """Send again what an earlier connection has left in flight, under the same identifiers."""
+        for identifier, message in self._session.window.items():
+            if message.stage is Stage.RELEASED:
+                self._write(encode(PubRel(identifier), self._version))
+                continue
+            template = self._template(message.entry)
+            if template is None:
+                # It may have been received, so it is not withdrawn, though its time is over.
+                late = Publish(message.entry.topic, message.entry.payload)
+                template = PublishTemplate(late, self._version)
+            self._write(_encoded(template, message, identifier, dup=True))
+
+    def send_retained(self, messages: Iterator[tuple[Entry, Subscription]]) -> None:
+        """Send retained messages for new filters, as fast as there is room (MQ-10)."""
+        self._retained.append(messages)
+
+    def pump(self) -> None:
+        """Send what waits, as far as there is room."""
+        self._pump_retained()
+        for space in list(self._session.places):
+            self._catch_up(space)
+        for call in list(self.on_room.values()):
+            call()
+        self._output.flush()
+
+    def _pump_retained(self) -> None:
+        while self._retained:
+            if self._next_retained is None:
+                self._next_retained = next(self._retained[0], None)
+            if self._next_retained is None:
+                del self._retained[0]
+                continue
+            entry, subscription = self._next_retained
+            identifiers: tuple[int, ...] = ()
+            if subscription.identifier:
+                identifiers = (subscription.identifier,)
+            qos = min(entry.qos, subscription.qos)
+            message = InFlight(entry, qos, True, identifiers, is_retained=True)
+            if subscription.is_active and not self.send(message):
+                return
+            self._next_retained = None
+
+    def _catch_up(self, space: str) -> None:
+        """Go on from the session's place in a topic."""
+        session = self._session
+        tail = self._tails[space]
+        place = session.places[space]
+        if not tail.has(place):
+            self.on_lost_place(space)
+            return
+        while place.number < tail.next:
+            entry = tail[place.number]
+            subscriptions = entry.readers.get(session)
+            if subscriptions is not None and not self.take(entry, subscriptions):
+                place.offset = entry.offset
+                return
+            place.number += 1
+        # It is at the end again.
+        del session.places[space]
+        session.is_changed = True
+
+    # -- what the client answers -----------------------------------------------------------------
+
+    def settled(self, identifier: int) -> None:
+        """Take PUBACK, PUBCOMP, or a refusal: the message is done with."""
+        message = self._session.window.settle(identifier)
+        if message is None:
+            return
+        self._session.is_changed = True
+        if message.group is not None:
+            message.group.settled(message)
+
+    def received(self, identifier: int, code: ReasonCode) -> None:
+        """Take PUBREC."""
+        message = self._session.window.get(identifier)
+        if message is not None and code.is_failure:
+            self.settled(identifier)
+            return
+        answer = PubRel(identifier)
+        if message is None and self._version is Version.MQTT_5:
+            answer = PubRel(identifier, ReasonCode.PACKET_IDENTIFIER_NOT_FOUND)
+        elif message is not None:
+            message.stage = Stage.RELEASED
+        self._write(encode(answer, self._version))
+
+    def released(self, identifier: int) -> None:
+        """Take PUBREL: the client has forgotten that identifier, and so does the session (MQ-6)."""
+        answer = PubComp(identifier)
+        if identifier not in self._session.received and self._version is Version.MQTT_5:
+            answer = PubComp(identifier, ReasonCode.PACKET_IDENTIFIER_NOT_FOUND)
+        self._session.received.discard(identifier)
+        self._write(encode(answer, self._version))
+
+
+def _encoded(
+    template: PublishTemplate, message: InFlight, identifier: int, *, dup: bool = False
+) -> bytes:
+    return template.encode(
+        qos=message.qos,
+        packet_id=identifier,
+        retain=message.retain,
+        dup=dup,
+        subscription_identifiers=message.identifiers,
+    )

@@ -1,0 +1,185 @@
+"""The gateway's listener: MQTT in front, the broker behind, and one state between them."""
+
+import logging
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import Self
+
+import anyio
+
+from zaichik import Client, Endpoint, EpochChanged, SubscriptionLost
+from zaichik.apps.mqtt.connection import CONNECT_US, Connection
+from zaichik.apps.mqtt.logins import Logins
+from zaichik.apps.mqtt.state import Options, State
+from zaichik.base.clock import Clock
+from zaichik.net.listener import Listener
+from zaichik.net.socket_stream import SocketStream
+from zaichik.net.stream import GONE, Stream
+from zaichik.net.tls_engine import TlsFailed
+from zaichik.net.tls_handshake import handshake
+
+logger = logging.getLogger("zaichik.mqtt.gateway")
+
+# Each has at most an incomplete packet, 64 KiB of output, and a window of a MiB.
+MAX_CONNECTIONS = 2000
+SWEEP_SECONDS = 1.0
+STOP_SECONDS = 5.0
+
+
+class Gateway:
+    """MQTT's server, with our broker behind it.
+
+    Args:
+        client: the gateway's own client.
+        endpoint: of the broker: if it has a login, so must MQTT's clients.
+        listener: accepts connections; closed when the gateway's block ends.
+        clock: decides what is late, and what has expired.
+        options: see there.
+        tls: what clients are shown; None: no TLS.
+        reconnect_s: for how long users' lost connections to the broker are tried again.
+
+    Attributes:
+        host, port: where it listens.
+        state: the current one.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        endpoint: Endpoint,
+        listener: Listener,
+        clock: Clock,
+        options: Options | None = None,
+        tls: ssl.SSLContext | None = None,
+        reconnect_s: float = 60.0,
+    ) -> None:
+        self.host, self.port = listener.host, listener.port
+        self.state: State
+        self._client = client
+        self._endpoint = endpoint
+        self._listener = listener
+        self._clock = clock
+        self._options = options or Options()
+        self._tls = tls
+        self._reconnect_s = reconnect_s
+        self._connections: dict[Connection, None] = {}
+
+    @classmethod
+    async def listening(
+        cls,
+        client: Client,
+        endpoint: Endpoint,
+        host: str,
+        port: int,
+        clock: Clock,
+        options: Options | None = None,
+        tls: ssl.SSLContext | None = None,
+        reconnect_s: float = 60.0,
+    ) -> "Gateway":
+        """Returns a gateway at that address; port 0 takes a free one.
+
+        Raises:
+            OSError: the address is not available.
+        """
+        listener = await Listener.open(host, port)
+        return cls(client, endpoint, listener, clock, options, tls, reconnect_s)
+
+    async def __aenter__(self) -> Self:
+        """Returns the gateway, which listens until the block ends."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop listening."""
+        await self._listener.aclose()
+
+    async def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Serve until cancelled.
+
+        Args:
+            ready: called when clients can connect.
+
+        Raises:
+            ExceptionGroup: of one `ConnectionLost`: the broker is gone for good; or of what
+                `State.load` raises.
+        """
+        while True:
+            try:
+                await self._serve(ready)
+            except* (EpochChanged, SubscriptionLost):
+                logger.warning("the broker has lost its topics: all sessions begin anew")
+            ready = _nothing
+
+    async def _serve(self, ready: Callable[[], None]) -> None:
+        """Serve with one state, until its topics are gone."""
+        async with anyio.create_task_group() as tasks:
+            logins = Logins(self._endpoint, self._client, tasks, self._reconnect_s)
+            state = State(self._client, self._options, logins, tasks, self._clock.now_us)
+            await state.load()
+            self.state = state
+            try:
+                await self._serve_all(state, ready)
+            finally:
+                # All connections have ended by now, and have left everything as it is to be.
+                with anyio.move_on_after(STOP_SECONDS, shield=True):
+                    await state.aclose()
+            tasks.cancel_scope.cancel()
+
+    async def _serve_all(self, state: State, ready: Callable[[], None]) -> None:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(state.follow)
+            tasks.start_soon(self._listener.serve, partial(self._serve_one, state), tasks)
+            ready()
+            while True:
+                await anyio.sleep(SWEEP_SECONDS)
+                await self.sweep()
+                # A lost broker is noticed even while nobody is connected.
+                await self._client.ping()
+
+    async def sweep(self) -> None:
+        """End what has lasted too long, and store what must outlive the gateway."""
+        now_us = self._clock.now_us()
+        for connection in list(self._connections):
+            connection.check_silence(now_us)
+        await self.state.sweep()
+
+    async def _serve_one(self, state: State, stream: SocketStream, peer: str) -> None:
+        """Serve one connection. An exception ends that connection only."""
+        if len(self._connections) >= MAX_CONNECTIONS:
+            logger.warning(
+                "%s turned away: there are %d connections, which is the limit",
+                peer,
+                MAX_CONNECTIONS,
+            )
+            return await stream.aclose()
+        try:
+            secured = await self._secured(stream, peer)
+            if secured is not None:
+                await self._converse(state, secured, peer)
+        except Exception:
+            logger.exception("%s: a bug ended this connection", peer)
+
+    async def _secured(self, stream: SocketStream, peer: str) -> Stream | None:
+        """Returns the stream to converse over; None if TLS was not agreed on."""
+        if self._tls is None:
+            return stream
+        try:
+            with anyio.fail_after(CONNECT_US / 1e6):
+                return await handshake(stream, self._tls)
+        except (TlsFailed, TimeoutError, *GONE) as error:
+            logger.info("%s: no TLS: %s", peer, error)
+            await stream.aclose()
+            return None
+
+    async def _converse(self, state: State, stream: Stream, peer: str) -> None:
+        connection = Connection(state, stream, peer)
+        self._connections[connection] = None
+        try:
+            reason = await connection.run()
+            logger.info("%s disconnected: %s", peer, reason)
+        finally:
+            del self._connections[connection]
+
+
+def _nothing() -> None:
+    """Clients were told before that they can connect."""

@@ -1,0 +1,161 @@
+"""Retained messages: the newest of each topic, in the table `mqtt/retained` (MQ-9, MQ-10).
+
+The key of a row is the MQTT topic alone. The row is
+
+    01 │ QoS u8 │ published u64, µs since 1970 │ size of properties u16 │ properties │ payload
+
+In the key, properties would split a topic into several, and a deletion would miss them. The time
+makes message expiry go on over restarts.
+
+What the table has is in memory as well, because a filter may match any of it.
+"""
+
+import heapq
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from zaichik.apps.mqtt import forwarding
+from zaichik.apps.mqtt.filters import FilterTree
+from zaichik.apps.mqtt.spaces import RETAINED, Spaces
+from zaichik.apps.mqtt.subscription import Subscription
+from zaichik.apps.mqtt.tail import Entry
+
+FORMAT = 1
+HEADER = struct.Struct(">BBQH")
+
+
+class UnreadableRow(ValueError):
+    """A row that is none, or one of a later version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A retained message.
+
+    Attributes:
+        qos: the QoS that it was published with.
+        published_us: when.
+        properties: its properties, encoded; b"" for none.
+        payload: its payload.
+    """
+
+    qos: int
+    published_us: int
+    properties: bytes
+    payload: bytes
+
+    def encoded(self) -> bytes:
+        """Returns the row as it is stored."""
+        header = HEADER.pack(FORMAT, self.qos, self.published_us, len(self.properties))
+        return header + self.properties + self.payload
+
+    @classmethod
+    def of(cls, data: bytes) -> "Row":
+        """Returns a row that was stored.
+
+        Raises:
+            UnreadableRow: it is none.
+        """
+        if len(data) <= HEADER.size:
+            raise UnreadableRow("too short")
+        number, qos, published_us, size = HEADER.unpack_from(data)
+        if number != FORMAT or qos > 2:
+            raise UnreadableRow(f"format {number}")
+        end = HEADER.size + size
+        return cls(qos, published_us, data[HEADER.size : end], data[end:])
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A row, and its offset in the table: the higher one is the newer."""
+
+    row: Row
+    offset: int
+
+
+class Retained:
+    """The retained messages."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+        # Of topics that were deleted: the offset of the deletion, as of `_Kept`.
+        self._deleted: dict[str, int] = {}
+        # When messages expire: times, topics, and which of their messages.
+        self._expiring: list[tuple[int, str, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._kept
+
+    def note(self, topic: str, row: Row | None, offset: int) -> None:
+        """Note that the table has this row at that offset; None: it was deleted there.
+
+        Answers may come in another order than the table has.
+        """
+        kept = self._kept.get(topic)
+        newest = self._deleted.get(topic, -1)
+        if kept is not None:
+            newest = max(newest, kept.offset)
+        if offset <= newest:
+            return
+        if row is None:
+            self._kept.pop(topic, None)
+            self._deleted[topic] = offset
+            return
+        self._deleted.pop(topic, None)
+        self._kept[topic] = _Kept(row, offset)
+        seconds = forwarding.restored(row.properties).message_expiry_interval
+        if seconds is not None:
+            heapq.heappush(self._expiring, (row.published_us + seconds * 1_000_000, topic, offset))
+
+    def expired(self, now_us: int) -> list[str]:
+        """Returns the topics whose messages have expired since, each once."""
+        found: list[str] = []
+        while self._expiring and self._expiring[0][0] <= now_us:
+            _, topic, offset = heapq.heappop(self._expiring)
+            kept = self._kept.get(topic)
+            if kept is not None and kept.offset == offset:
+                found.append(topic)
+        return found
+
+    def forget_deletions(self) -> None:
+        """Forget what was deleted: whatever was on its way then has been noted by now."""
+        self._deleted.clear()
+
+    def matching(
+        self, topic_filter: str, subscription: Subscription, spaces: Spaces
+    ) -> Iterator[tuple[Entry, Subscription]]:
+        """Yields the messages for a filter, each as it is when it is asked for (MQ-10).
+
+        Args:
+            topic_filter: the filter.
+            subscription: of the client, which has the topics of the broker that it may read.
+            spaces: where MQTT's topics are.
+        """
+        topics = [topic_filter]
+        if "+" in topic_filter or "#" in topic_filter:
+            tree: FilterTree[None] = FilterTree(remembered=0)
+            tree.add(topic_filter, None)
+            topics = [topic for topic in self._kept if tree.match(topic)]
+        for topic in topics:
+            kept = self._kept.get(topic)
+            if kept is not None and spaces.space_of(topic) in subscription.starts:
+                yield self._entry(topic, kept), subscription
+
+    def _entry(self, topic: str, kept: _Kept) -> Entry:
+        row = kept.row
+        return Entry(
+            space=RETAINED,
+            offset=kept.offset,
+            timestamp=row.published_us / 1e6,
+            topic=topic,
+            properties=row.properties,
+            payload=row.payload,
+            qos=row.qos,
+            retain=True,
+            publisher="",
+            readers={},
+        )
