@@ -32,6 +32,12 @@ class KafkaSlip:
     arguments: tuple = ()
     nth: int = 0
 
+    @property
+    def test(self) -> str:
+        """The file of the test below `tests`, and its name."""
+        module, _, function = self.caught_by.partition(":")
+        return f"apps/kafka/{module}.py::{function}"
+
     def planted(self):
         """The file that has the slip, and its text with it."""
         return planted(self.where, self.right, self.wrong, self.nth)
