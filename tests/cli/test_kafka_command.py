@@ -43,8 +43,8 @@ def test_a_client_of_kafka_is_answered(start, broker):
 def test_ctrl_c_ends_it_in_silence_although_a_client_is_connected(start, broker):
     process = start("kafka", "--port", "0", "--log-level", "warning", "--connect", broker)
     line = process.stdout.readline()
-    host, _, port = line.split()[5].strip(",").partition(":")
-    assert line == f"serving clients of Kafka at {host}:{port}, for the broker at {broker}\n"
+    host, _, port = line.split()[4].strip(",").partition(":")
+    assert line == f"serving Kafka's protocol at {host}:{port}, for the broker at {broker}\n"
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(ASKED)
         receive_frame(connection)

@@ -25,6 +25,7 @@ SERVED = [
     "cli/commands/serve.py",
     "cli/commands/web.py",
     "cli/flight_file.py",
+    "cli/front_end.py",
     "cli/log.py",
     "cli/serve_access.py",
     "cli/serve_record.py",

@@ -94,6 +94,13 @@ EVENTS: dict[str, tuple[str, ...]] = {
         "front_end",
         "code",
     ),
+    "serving %s at %s, for the broker at %s": (
+        "front_end_ready",
+        "front_end",
+        "address",
+        "broker",
+    ),
+    "%s cannot be served: %s": ("front_end_failed", "front_end", "reason"),
     "%s cannot be started: %s": ("front_end_failed", "front_end", "reason"),
     "a view cannot be shown": ("page_bug",),
     "a bug in answering %s": ("page_bug", "address"),

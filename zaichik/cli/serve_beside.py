@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from zaichik.cli import address, serve_access
-from zaichik.cli.arguments import Argument, Namespace, argument
-from zaichik.cli.commands import web
+from zaichik.cli import address, default_ports, serve_access
+from zaichik.cli.arguments import Argument, Namespace, WrongUsage, argument
 from zaichik.client.endpoint import Endpoint
 from zaichik.server.server import Server
 
@@ -36,12 +35,15 @@ class Program:
         name: how the log calls it.
         port: where it listens if the option has no value.
         serves: what the option's help says after "also serve".
+        needs_login: whether it must log in itself where the broker asks for logins, because what
+            it remembers for its clients is in topics of its own.
     """
 
     command: str
     name: str
     port: int
     serves: str
+    needs_login: bool = True
 
     @property
     def option(self) -> Argument:
@@ -54,11 +56,46 @@ PROGRAMS = (
     Program(
         command="web",
         name="the page",
-        port=web.DEFAULT_PORT,
+        port=default_ports.WEB,
         serves="a page for browsers on this machine, as `zaichik web` does",
+        needs_login=False,
+    ),
+    Program(
+        command="mqtt",
+        name="MQTT",
+        port=default_ports.MQTT,
+        serves="clients of MQTT on this machine, as `zaichik mqtt` does",
+    ),
+    Program(
+        command="kafka",
+        name="Kafka's protocol",
+        port=default_ports.KAFKA,
+        serves="clients of Kafka on this machine, as `zaichik kafka` does",
+    ),
+    Program(
+        command="grpc",
+        name="gRPC",
+        port=default_ports.GRPC,
+        serves="clients of gRPC on this machine, as `zaichik grpc` does",
     ),
 )
 OPTIONS = tuple(program.option for program in PROGRAMS)
+
+
+def check(arguments: Namespace) -> None:
+    """Check that what was asked for can run beside the broker that was asked for.
+
+    Raises:
+        WrongUsage: it cannot.
+    """
+    has_users = arguments.access is not None or arguments.init_access is not None
+    for program in PROGRAMS:
+        is_wanted = getattr(arguments, program.command) is not None
+        if is_wanted and has_users and program.needs_login:
+            raise WrongUsage(
+                f"--{program.command} has no login, and this broker will ask for one: log a user "
+                f"in with `zaichik login`, and start `zaichik {program.command}` by itself"
+            )
 
 
 @contextmanager

@@ -25,46 +25,42 @@ Examples:
 
 import os
 from importlib.resources import files
-from pathlib import Path
 
-import anyio
 from rich.console import Console
-from rich.text import Text
 
 from zaichik.base.extras import getting
-from zaichik.cli import address, connecting, screen, serve_log
-from zaichik.cli.arguments import Namespace, WrongUsage, argument
+from zaichik.cli import address, connecting, default_ports, front_end
+from zaichik.cli.arguments import Namespace, argument
 from zaichik.cli.failure import Failure, listening, restated
-from zaichik.cli.signals import stopping
-from zaichik.net.tls_settings import UnusableCertificate, server_tls
 
-DEFAULT_PORT = 50051  # the one that gRPC's examples have
 MISSING = (
     "zaichik grpc needs grpcio, grpcio-health-checking and grpcio-reflection; get them with "
     f"{getting('grpc')}"
 )
 
 ARGUMENTS = (
-    connecting.ADDRESS,
-    argument("--host HOST", "address to listen on", default="127.0.0.1"),
+    front_end.HOST,
     argument(
-        "--port PORT", "port to listen on; 0 takes a free one", address.port, default=DEFAULT_PORT
+        "--port PORT",
+        "port to listen on; 0 takes a free one",
+        address.port,
+        default=default_ports.GRPC,
     ),
-    argument("--tls-cert FILE", "serve over TLS: the certificate, PEM", Path),
-    argument("--tls-key FILE", "the certificate's private key, PEM", Path),
     argument("--proto", "print the declaration of the service, and do nothing else"),
-    argument("--json", "when ready, print one JSON object: host, port, pid, broker"),
-    serve_log.LEVEL,
-    connecting.RECONNECT,
+    *front_end.OPTIONS,
 )
 
 
-async def run(arguments: Namespace, console: Console) -> None:
-    """Serve until a signal comes, or the broker is gone."""
+async def run(arguments: Namespace, console: Console) -> int:
+    """Serve until a signal comes, or the broker is gone. Returns the exit code."""
     if arguments.proto:
         declaration = files("zaichik.apps.grpc") / "broker.proto"
         console.file.write(declaration.read_text(encoding="utf-8"))
-        return
+        return 0
+    return await front_end.run("gRPC", _serve, arguments, console)
+
+
+async def _serve(arguments: Namespace, console: Console) -> None:
     # Otherwise its own log, of whatever strangers send, goes to standard error.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
@@ -72,7 +68,6 @@ async def run(arguments: Namespace, console: Console) -> None:
     except ModuleNotFoundError as error:
         raise Failure(MISSING) from error
     certificate = _certificate(arguments)
-    stop = anyio.Event()
     async with connecting.connected(arguments, "grpc") as client:
         options = Options(
             endpoint=arguments.connect,
@@ -81,43 +76,17 @@ async def run(arguments: Namespace, console: Console) -> None:
             certificate=certificate,
             reconnect=arguments.reconnect,
         )
-        # Signals are caught before the announcement: a program that waits for it may send one right
-        # away.
         with (
-            serve_log.written(arguments),
             restated(CannotServe),
             listening(arguments.port, "zaichik grpc --port PORT", "another gateway", options.host),
         ):
-            async with serving(client, options) as here, stopping(lambda _: stop.set()):
-                _announce(address.Address(*here), arguments, console)
-                await stop.wait()
+            async with serving(client, options) as here, front_end.until_stopped(arguments):
+                front_end.announce("gRPC", *here, arguments, console)
 
 
 def _certificate(arguments: Namespace) -> tuple[bytes, bytes] | None:
-    """Returns key and certificate; None without TLS.
-
-    Raises:
-        WrongUsage: there is one of them only.
-        Failure: they cannot be used.
-    """
-    if (arguments.tls_cert is None) != (arguments.tls_key is None):
-        raise WrongUsage("--tls-cert and --tls-key belong together")
-    if arguments.tls_cert is None:
+    """Returns key and certificate; None without TLS."""
+    # gRPC would only fail the handshakes, and not say why.
+    if front_end.tls(arguments) is None:
         return None
-    with restated(UnusableCertificate):
-        # gRPC would only fail the handshakes, and not say why.
-        server_tls(arguments.tls_cert, arguments.tls_key)
     return arguments.tls_key.read_bytes(), arguments.tls_cert.read_bytes()
-
-
-def _announce(here: address.Address, arguments: Namespace, console: Console) -> None:
-    broker = str(arguments.connect)
-    if arguments.json:
-        screen.print_json(
-            {"host": here.host, "port": here.port, "pid": os.getpid(), "broker": broker}
-        )
-    else:
-        text = Text.assemble(
-            "serving gRPC at ", (str(here), "bold"), f", for the broker at {broker}"
-        )
-        console.print(text, soft_wrap=True)

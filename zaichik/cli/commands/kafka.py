@@ -20,30 +20,23 @@ Examples:
   zaichik kafka --log-level warning          # only what was lost or refused
 """
 
-import os
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from ssl import SSLContext
 from typing import TYPE_CHECKING
 
-import anyio
 from rich.console import Console
-from rich.text import Text
 
-from zaichik.cli import address, connecting, quantities, screen, serve_log
-from zaichik.cli.arguments import Namespace, WrongUsage, argument
-from zaichik.cli.failure import Failure, listening, restated
-from zaichik.cli.signals import stopping
+from zaichik.cli import address, connecting, default_ports, front_end, quantities
+from zaichik.cli.arguments import Namespace, argument
+from zaichik.cli.failure import Failure, listening
 from zaichik.client.client import Client, connect
 from zaichik.client.endpoint import Credentials, Endpoint
-from zaichik.net.tls_settings import UnusableCertificate, server_tls
 
 if TYPE_CHECKING:
     from zaichik.apps.kafka.gateway import Gateway
 
-DEFAULT_PORT = 9092  # Kafka's
+PROTOCOL = "Kafka's protocol"
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_CAPACITY = 1_000_000
 MISSING = (
@@ -53,7 +46,10 @@ MISSING = (
 
 ARGUMENTS = (
     argument(
-        "--port PORT", "where to listen; 0 takes a free port", address.port, default=DEFAULT_PORT
+        "--port PORT",
+        "where to listen; 0 takes a free port",
+        address.port,
+        default=default_ports.KAFKA,
     ),
     argument(
         "--host HOST",
@@ -73,27 +69,25 @@ ARGUMENTS = (
         default=DEFAULT_CAPACITY,
     ),
     argument("--sasl", "have each client log in as a user of the broker"),
-    argument("--tls-cert FILE", "serve over TLS: the certificate, PEM", Path),
-    argument("--tls-key FILE", "the certificate's private key, PEM", Path),
-    *serve_log.OPTIONS,
-    argument("--json", "when ready, print one JSON object: host, port, pid, broker"),
-    connecting.ADDRESS,
-    connecting.RECONNECT,
+    *front_end.OPTIONS,
 )
 
 
-async def run(arguments: Namespace, console: Console) -> None:
+async def run(arguments: Namespace, console: Console) -> int:
     """Serve until a signal comes, or the broker is gone. Returns the exit code."""
+    return await front_end.run(PROTOCOL, _serve, arguments, console)
+
+
+async def _serve(arguments: Namespace, console: Console) -> None:
     try:
         from zaichik.apps.kafka.gateway import Gateway
         from zaichik.apps.kafka.logins import Login
     except ModuleNotFoundError as error:
         raise Failure(MISSING) from error
-    tls = _tls(arguments)
+    tls = front_end.tls(arguments)
     login = None
     if arguments.sasl:
         login = Login(partial(_logged_in, arguments.connect, arguments.reconnect))
-    stop = anyio.Event()
     async with connecting.connected(arguments, "kafka") as client:
         with listening(arguments.port, "zaichik kafka --port PORT", "Kafka", arguments.host):
             gateway = await Gateway.listening(
@@ -106,22 +100,9 @@ async def run(arguments: Namespace, console: Console) -> None:
                 tls=tls,
             )
         await _check_reachable(gateway, arguments)
-        # Signals are caught before the announcement: a program that waits for it may send one right
-        # away.
-        with serve_log.written(arguments):
-            async with stopping(lambda _: stop.set()) as tasks:
-                tasks.start_soon(gateway.run)
-                _announce(gateway, arguments, console)
-                await stop.wait()
-
-
-def _tls(arguments: Namespace) -> SSLContext | None:
-    if (arguments.tls_cert is None) != (arguments.tls_key is None):
-        raise WrongUsage("--tls-cert and --tls-key belong together")
-    if arguments.tls_cert is None:
-        return None
-    with restated(UnusableCertificate):
-        return server_tls(arguments.tls_cert, arguments.tls_key).context
+        async with front_end.until_stopped(arguments) as tasks:
+            tasks.start_soon(gateway.run)
+            front_end.announce(PROTOCOL, gateway.host, gateway.port, arguments, console)
 
 
 def _logged_in(
@@ -142,16 +123,3 @@ async def _check_reachable(gateway: "Gateway", arguments: Namespace) -> None:
         f"other machines can reach {here.host}, and anyone there could read and write every topic: "
         "add --sasl, --tls-cert and --tls-key, or leave out --host (this machine only)"
     )
-
-
-def _announce(gateway: "Gateway", arguments: Namespace, console: Console) -> None:
-    here, broker = address.Address(gateway.host, gateway.port), str(arguments.connect)
-    if arguments.json:
-        screen.print_json(
-            {"host": here.host, "port": here.port, "pid": os.getpid(), "broker": broker}
-        )
-    else:
-        text = Text.assemble(
-            "serving clients of Kafka at ", (str(here), "bold"), f", for the broker at {broker}"
-        )
-        console.print(text, soft_wrap=True)

@@ -24,19 +24,17 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.apps.legacy.gateway import Gateway
-from zaichik.cli import address, connecting, screen, serve_log
+from zaichik.cli import address, connecting, default_ports, screen, serve_log
 from zaichik.cli.arguments import Namespace, argument
 from zaichik.cli.failure import listening
 from zaichik.cli.signals import stopping
-
-DEFAULT_PORT = 8890  # one more than the broker's, which may be on this machine, too
 
 ARGUMENTS = (
     argument(
         "--port PORT",
         "where to listen, on 127.0.0.1; 0 takes a free port",
         address.port,
-        default=DEFAULT_PORT,
+        default=default_ports.LEGACY,
     ),
     serve_log.LEVEL,
     argument("--json", "when ready, print one JSON object: host, port, pid, broker"),

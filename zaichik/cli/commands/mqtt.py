@@ -20,27 +20,18 @@ Examples:
   zaichik mqtt --port 0 --json               # a free port; {"host": ..., ...}
 """
 
-import os
-import ssl
 from functools import partial
-from pathlib import Path
 
-import anyio
 from rich.console import Console
-from rich.text import Text
 
 from zaichik.apps.mqtt.gateway import Gateway
 from zaichik.apps.mqtt.spaces import MAIN
 from zaichik.apps.mqtt.state import Options
 from zaichik.apps.mqtt.topics import MAX_RETAINED, NotATable
 from zaichik.base.clock import SystemClock
-from zaichik.cli import address, connecting, screen, serve_log
+from zaichik.cli import address, connecting, default_ports, front_end
 from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, listening, restated
-from zaichik.cli.signals import stopping
-from zaichik.net.tls_settings import UnusableCertificate, server_tls
-
-DEFAULT_PORT = 1883
 
 
 def _tree(text: str) -> str:
@@ -58,9 +49,12 @@ def _count(text: str) -> int:
 
 
 ARGUMENTS = (
-    argument("--host HOST", "address to listen on", default="127.0.0.1"),
+    front_end.HOST,
     argument(
-        "--port PORT", "port to listen on; 0 takes a free one", address.port, default=DEFAULT_PORT
+        "--port PORT",
+        "port to listen on; 0 takes a free one",
+        address.port,
+        default=default_ports.MQTT,
     ),
     argument(
         "--tree TOPIC",
@@ -76,20 +70,18 @@ ARGUMENTS = (
         _count,
         default=MAX_RETAINED,
     ),
-    argument("--tls-cert FILE", "serve over TLS: the certificate, PEM", Path),
-    argument("--tls-key FILE", "the certificate's private key, PEM", Path),
     argument("--insecure", "serve other machines without a login, or without TLS"),
-    serve_log.LEVEL,
-    argument("--json", "when ready, print one JSON object: host, port, pid, broker"),
-    connecting.ADDRESS,
-    connecting.RECONNECT,
+    *front_end.OPTIONS,
 )
 
 
-async def run(arguments: Namespace, console: Console) -> None:
+async def run(arguments: Namespace, console: Console) -> int:
     """Serve until a signal comes, or the broker is gone. Returns the exit code."""
-    tls = _tls(arguments)
-    stop = anyio.Event()
+    return await front_end.run("MQTT", _serve, arguments, console)
+
+
+async def _serve(arguments: Namespace, console: Console) -> None:
+    tls = front_end.tls(arguments)
     async with connecting.connected(arguments, "mqtt") as client:
         with listening(
             arguments.port, "zaichik mqtt --port PORT", "another MQTT broker", arguments.host
@@ -106,21 +98,12 @@ async def run(arguments: Namespace, console: Console) -> None:
             )
         async with gateway:
             _check_reach(gateway, arguments, is_encrypted=tls is not None)
-            with serve_log.written(arguments), restated(NotATable):
-                # Signals are caught before the announcement: a program that waits for it may send
-                # one right away.
-                async with stopping(lambda _: stop.set()) as tasks:
-                    tasks.start_soon(gateway.run, partial(_announce, gateway, arguments, console))
-                    await stop.wait()
-
-
-def _tls(arguments: Namespace) -> ssl.SSLContext | None:
-    if (arguments.tls_cert is None) != (arguments.tls_key is None):
-        raise WrongUsage("--tls-cert and --tls-key belong together")
-    if arguments.tls_cert is None:
-        return None
-    with restated(UnusableCertificate):
-        return server_tls(arguments.tls_cert, arguments.tls_key).context
+            announce = partial(
+                front_end.announce, "MQTT", gateway.host, gateway.port, arguments, console
+            )
+            with restated(NotATable):
+                async with front_end.until_stopped(arguments) as tasks:
+                    tasks.start_soon(gateway.run, announce)
 
 
 def _check_reach(gateway: Gateway, arguments: Namespace, *, is_encrypted: bool) -> None:
@@ -136,16 +119,3 @@ def _check_reach(gateway: Gateway, arguments: Namespace, *, is_encrypted: bool) 
         f"other machines can reach {here.host}, and {lack}, or leave out --host (this machine "
         "only), or add --insecure"
     )
-
-
-def _announce(gateway: Gateway, arguments: Namespace, console: Console) -> None:
-    here, broker = address.Address(gateway.host, gateway.port), str(arguments.connect)
-    if arguments.json:
-        screen.print_json(
-            {"host": here.host, "port": here.port, "pid": os.getpid(), "broker": broker}
-        )
-    else:
-        text = Text.assemble(
-            "serving MQTT at ", (str(here), "bold"), f", for the broker at {broker}"
-        )
-        console.print(text, soft_wrap=True)

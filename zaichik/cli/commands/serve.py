@@ -22,6 +22,7 @@ Examples:
   zaichik serve --no-auto-create --log-level warning
   zaichik serve --limit max_connections=100 --limit max_bytes=128MiB
   zaichik serve --web                    # and a page: http://127.0.0.1:8080
+  zaichik serve --mqtt --kafka           # and other protocols' clients
   zaichik serve --clock manual           # for lessons: zaichik clock advance 1h
   zaichik serve --record flight          # for zaichik replay flight
   zaichik serve --port 0 --json          # a free port; {"host": ..., ...}
@@ -109,6 +110,7 @@ ARGUMENTS = (
 
 async def run(arguments: Namespace, console: Console) -> None:
     """Serve until a signal comes; the exit code depends on the signal."""
+    serve_beside.check(arguments)
     serve_record.check(arguments)
     with serve_log.written(arguments):
         await _serve(arguments)

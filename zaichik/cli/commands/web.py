@@ -40,7 +40,7 @@ from rich.text import Text
 
 from zaichik.apps.web.names import NotAName, PageName
 from zaichik.base.extras import getting
-from zaichik.cli import address, connecting, screen, serve_log, until_stdin_closes
+from zaichik.cli import address, connecting, default_ports, screen, serve_log, until_stdin_closes
 from zaichik.cli.arguments import Argument, Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, listening, restated
 from zaichik.cli.signals import stopping
@@ -48,7 +48,6 @@ from zaichik.net.tls_settings import UnusableCertificate, server_tls
 
 logger = logging.getLogger("zaichik.console.web")
 
-DEFAULT_PORT = 8080
 MOST_SERIES = 2000  # topics with series of their own, 14 each: two megabytes a scrape
 NO_METRICS = (
     "others can reach this address: to let them read metrics, start `zaichik web` with --metrics"
@@ -77,7 +76,10 @@ ARGUMENTS = (
     connecting.ADDRESS,
     argument("--host HOST", "address to listen on", default="127.0.0.1"),
     argument(
-        "--port PORT", "port to listen on; 0 takes a free one", address.port, default=DEFAULT_PORT
+        "--port PORT",
+        "port to listen on; 0 takes a free one",
+        address.port,
+        default=default_ports.WEB,
     ),
     argument("--write", "let pages and programs publish messages"),
     argument(

@@ -1,0 +1,65 @@
+"""`zaichik serve --mqtt --kafka --grpc`: front ends beside the broker, in programs of their own."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from zaichik.cli import main, serve_beside
+
+FRONT_ENDS = {"MQTT", "Kafka's protocol", "gRPC"}
+WORDS = ("serve", "--port", "0", "--json", "--log-format", "json", "--log-level", "info")
+
+
+def events(process, name):
+    """Yields what the log says of an event, for as long as it is read."""
+    for line in process.stderr:
+        said = json.loads(line)
+        if said["event"] == name:
+            yield said
+
+
+def children(process):
+    return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+
+
+def test_front_ends_are_served_beside_the_broker_and_end_with_it(start):
+    process = start(*WORDS, "--mqtt", "0", "--kafka", "0", "--grpc", "0")
+    ready = events(process, "front_end_ready")
+    assert {next(ready)["front_end"] for _ in FRONT_ENDS} == FRONT_ENDS
+    assert len(children(process)) == len(FRONT_ENDS)
+    process.send_signal(signal.SIGKILL)
+    process.stderr.read()  # which ends when all programs have ended
+
+
+def test_a_front_end_that_is_killed_is_told_and_the_broker_goes_on(start):
+    process = start(*WORDS, "--mqtt", "0")
+    next(events(process, "front_end_ready"))
+    (child,) = children(process)
+    os.kill(int(child), signal.SIGKILL)
+    ended = next(events(process, "front_end_ended"))
+    assert (ended["front_end"], ended["code"]) == ("MQTT", -signal.SIGKILL)
+    assert process.poll() is None
+    assert children(process) == []
+
+
+def test_why_a_front_end_does_not_begin_is_in_the_log_too(start):
+    process = start(*WORDS, "--mqtt", "0")
+    ready = next(events(process, "front_end_ready"))
+    taken = ready["address"].rpartition(":")[2]
+    other = start(*WORDS, "--mqtt", taken)
+    failed = next(events(other, "front_end_failed"))
+    assert f"port {taken} at 127.0.0.1 is in use" in failed["reason"]
+    assert next(events(other, "front_end_ended"))["code"] == main.FAILED
+
+
+@pytest.mark.parametrize("access", ["--access", "--init-access"])
+@pytest.mark.parametrize("program", [it for it in serve_beside.PROGRAMS if it.needs_login])
+def test_beside_a_broker_with_users_a_front_end_needs_a_login(access, program, tmp_path, capsys):
+    words = ["serve", access, str(tmp_path / "access"), f"--{program.command}"]
+    with pytest.raises(SystemExit, match=str(main.WRONG_USAGE)):
+        main.main(words)
+    assert f"start `zaichik {program.command}` by itself" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())

@@ -1,0 +1,8 @@
+"""Where commands that serve listen unless they are told otherwise."""
+
+WEB = 8080
+LEGACY = 8890  # one more than the broker's, which may be on the same machine
+# Those that the protocols' own programs expect.
+MQTT = 1883
+KAFKA = 9092
+GRPC = 50051
