@@ -8,7 +8,7 @@ import pytest
 from programs import LINES, broker_and_program, programs
 
 import zaichik
-from zaichik.apps.web.topics import publishing
+from zaichik.apps.web.topics import producers, publishing
 from zaichik.apps.web.topics.front import TopicsRoute
 from zaichik.apps.web.topics.producers import Producers
 from zaichik.learn.server import free_port
@@ -307,6 +307,40 @@ async def test_where_it_remembers_nothing_a_retry_is_stored_in_the_new_topic(los
             await client.create_topic("orders", retention_ttl="forever")
             answer = await program.post("/topics/orders", b"x", idempotency_key="1")
             assert (answer.status, answer.json["offset"]) == (200, 0)
+
+
+@pytest.fixture
+def frozen(monkeypatch):
+    """From now on, the broker answers nothing; its connections stay open."""
+
+    def freeze():
+        async def never(*_, **__):
+            await anyio.sleep_forever()
+
+        monkeypatch.setattr(zaichik.Client, "publish_batch", never)
+        monkeypatch.setattr(zaichik.Client, "ping", never)
+        monkeypatch.setattr(publishing, "PUBLISH_S", 0.01)
+        monkeypatch.setattr(publishing, "PING_S", 0.01)
+
+    return freeze
+
+
+async def test_a_broker_that_does_not_answer_is_not_waited_for(frozen):
+    async with broker_and_program() as (_, program, _):
+        frozen()
+        answer = await program.post("/topics/orders", b"x")
+        assert (answer.status, answer.json["error"]) == (503, "NOT_ANSWERED")
+        assert "not known" in answer.json["text"]
+        assert answer.headers["retry-after"] == "1"
+
+
+async def test_a_producer_that_was_idle_for_long_is_not_used_again(monkeypatch):
+    """The broker may have forgotten it by then."""
+    async with broker_and_program() as (client, program, _):
+        await program.post("/topics/orders", b"x")
+        monkeypatch.setattr(producers, "IDLE_S", -1.0)
+        await program.post("/topics/orders", b"x")
+        assert (await client.describe())["producers"] == 2
 
 
 async def test_producers_serve_one_request_after_the_other():
