@@ -92,7 +92,7 @@ HTTP_SLIPS = [
     Slip(
         "repeats do not wait for the first",
         "Idempotency.turn",
-        "async with attempt.turn: yield attempt",
+        "async with _held(attempt.turn): yield attempt",
         "yield attempt",
         FOLDER + "test_idempotency.py",
     ),

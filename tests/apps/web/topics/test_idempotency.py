@@ -61,6 +61,31 @@ async def test_a_request_waits_for_the_one_that_it_repeats():
     assert answers == [b"first"] * 3
 
 
+async def test_a_request_does_not_wait_for_ever(monkeypatch):
+    monkeypatch.setattr(idempotency, "TURN_S", 0.01)
+    known = Idempotency()
+    async with known.turn("ana", "orders", "k", b"d"), anyio.create_task_group() as tasks:
+
+        async def second():
+            with pytest.raises(Refusal) as caught:
+                await answered(known)
+            assert (caught.value.status, caught.value.is_temporary) == (503, True)
+
+        tasks.start_soon(second)
+    # Nothing is left of either.
+    assert known._users == {}
+
+
+async def test_a_request_that_is_under_way_is_not_forgotten():
+    known = Idempotency(most=2)
+    async with known.turn("ana", "orders", "k", b"d") as attempt:
+        for key in "abc":
+            await answered(known, key=key)
+        attempt.number = Number.fresh("orders")
+        known.keep(attempt, b"kept")
+    assert await answered(known) == b"kept"
+
+
 async def test_a_request_that_was_given_up_leaves_its_number_to_the_next():
     known = Idempotency()
     async with known.turn("ana", "orders", "k", b"d") as attempt:

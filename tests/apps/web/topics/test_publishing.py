@@ -2,13 +2,15 @@
 
 import json
 from contextlib import asynccontextmanager
+from itertools import cycle
 
 import anyio
+import anyio.lowlevel
 import pytest
 from programs import LINES, broker_and_program, programs
 
 import zaichik
-from zaichik.apps.web.topics import publishing
+from zaichik.apps.web.topics import link, producers, publishing
 from zaichik.apps.web.topics.front import TopicsRoute
 from zaichik.apps.web.topics.producers import Producers
 from zaichik.learn.server import free_port
@@ -307,6 +309,84 @@ async def test_where_it_remembers_nothing_a_retry_is_stored_in_the_new_topic(los
             await client.create_topic("orders", retention_ttl="forever")
             answer = await program.post("/topics/orders", b"x", idempotency_key="1")
             assert (answer.status, answer.json["offset"]) == (200, 0)
+
+
+async def test_programs_that_retry_store_each_message_once_whatever_becomes_of_the_broker(
+    tmp_path, monkeypatch
+):
+    """It is restarted twice, and most requests are given up before they are answered."""
+    monkeypatch.setattr(link, "RECONNECT_S", 0.05)
+    monkeypatch.setattr(link, "FAILED_S", 0.0)
+    port, offsets = free_port(), {}
+    patience = cycle([0.0, 0.001, 0.003, 1.0])
+
+    async def publish(program, name):
+        for number in range(10):
+            key = f"{name}-{number}"
+            while key not in offsets:
+                monkeypatch.setattr(publishing, "PUBLISH_S", next(patience))
+                answer = await program.post("/topics/orders", key, idempotency_key=key)
+                assert answer.status in {200, 503}
+                if answer.status == 200:
+                    offsets[key] = answer.json["offset"]
+                await anyio.lowlevel.checkpoint()
+
+    @asynccontextmanager
+    async def broker():
+        async with (
+            zaichik.running_broker(port=port, data=tmp_path),
+            zaichik.connect(port=port) as client,
+        ):
+            await client.create_topic("orders", durable=True)
+            yield client
+
+    with anyio.fail_after(120):
+        async with programs(port) as (program, _), anyio.create_task_group() as tasks:
+            for run in range(3):
+                async with broker() as client:
+                    if run == 0:
+                        for name in range(8):
+                            tasks.start_soon(publish, program, name)
+                    while len(offsets) < (20, 40, 80)[run]:
+                        await anyio.lowlevel.checkpoint()
+                    if run == 2:
+                        found = [payload.decode() for _, payload in await stored(client)]
+    assert found == sorted(offsets, key=lambda key: offsets[key])
+    assert sorted(offsets.values()) == [*range(80)]
+
+
+@pytest.fixture
+def frozen(monkeypatch):
+    """From now on, the broker answers nothing; its connections stay open."""
+
+    def freeze():
+        async def never(*_, **__):
+            await anyio.sleep_forever()
+
+        monkeypatch.setattr(zaichik.Client, "publish_batch", never)
+        monkeypatch.setattr(zaichik.Client, "ping", never)
+        monkeypatch.setattr(publishing, "PUBLISH_S", 0.01)
+        monkeypatch.setattr(publishing, "PING_S", 0.01)
+
+    return freeze
+
+
+async def test_a_broker_that_does_not_answer_is_not_waited_for(frozen):
+    async with broker_and_program() as (_, program, _):
+        frozen()
+        answer = await program.post("/topics/orders", b"x")
+        assert (answer.status, answer.json["error"]) == (503, "NOT_ANSWERED")
+        assert "not known" in answer.json["text"]
+        assert answer.headers["retry-after"] == "1"
+
+
+async def test_a_producer_that_was_idle_for_long_is_not_used_again(monkeypatch):
+    """The broker may have forgotten it by then."""
+    async with broker_and_program() as (client, program, _):
+        await program.post("/topics/orders", b"x")
+        monkeypatch.setattr(producers, "IDLE_S", -1.0)
+        await program.post("/topics/orders", b"x")
+        assert (await client.describe())["producers"] == 2
 
 
 async def test_producers_serve_one_request_after_the_other():

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from programs import broker_and_program, programs
+from programs import LINES, broker_and_program, programs
 
 import zaichik
 from zaichik.apps.web.topics import front, link, reading
@@ -192,6 +192,7 @@ async def test_a_reader_that_has_missed_deletions_begins_anew():
         await client.publish("prices", b"1", key=b"b")
         async with program.reading("/topics/prices?start=earliest") as stream:
             await stream.payloads(1)
+        first = stream.last_id
         await client.publish("prices", None, key=b"b")
         await client.publish("prices", b"2", key=b"c")
         clock.advance(seconds=10)
@@ -199,6 +200,10 @@ async def test_a_reader_that_has_missed_deletions_begins_anew():
         async with program.reading("/topics/prices", last_event_id=stream.last_id) as stream:
             assert await stream.next() == ("deletions_missed", {"below": 3})
             assert [(await stream.next())[1]["key"] for _ in range(2)] == ["a", "c"]
+        address = f"/topics/prices?after={first}&until=4"
+        async with program.lines(address) as lines:
+            assert await lines.next() == {"deletions_missed": {"below": 3}}
+            assert [(await lines.next())["key"] for _ in range(2)] == ["a", "c"]
 
 
 async def test_the_end_tells_a_browser_not_to_come_again():
@@ -340,6 +345,45 @@ async def test_a_gateway_that_stops_says_goodbye():
         assert (await lines.next())["error"] == "STOPPING"
         with anyio.fail_after(60):
             await lines.over.wait()
+
+
+@pytest.fixture
+def frozen(monkeypatch):
+    """The broker does not answer a subscription; what is returned is set when it was asked."""
+    asked = anyio.Event()
+
+    @asynccontextmanager
+    async def never(*_, **__):
+        asked.set()
+        await anyio.sleep_forever()
+        yield
+
+    monkeypatch.setattr(zaichik.Client, "subscribe", never)
+    monkeypatch.setattr(reading, "FIRST_S", 0.01)
+    return asked
+
+
+async def test_a_broker_that_does_not_answer_is_not_waited_for_by_lines(frozen):
+    async with broker_and_program() as (_, program, _):
+        answer = await program.get("/topics/orders", accept=LINES)
+        assert (answer.status, answer.json["error"]) == (503, "NOT_ANSWERED")
+        assert answer.headers["retry-after"] == "1"
+        async with program.reading("/topics/orders") as stream:
+            for _ in range(3):
+                assert await stream.until(b"\n\n") == ":"
+
+
+async def test_a_gateway_that_stops_refuses_what_has_not_begun(frozen, monkeypatch):
+    monkeypatch.setattr(reading, "FIRST_S", 60)
+    async with broker_and_program() as (_, program, web), anyio.create_task_group() as tasks:
+
+        async def read():
+            answer = await program.get("/topics/orders", accept=LINES)
+            assert (answer.status, answer.json["error"]) == (503, "STOPPING")
+
+        tasks.start_soon(read)
+        await frozen.wait()
+        web.stop()
 
 
 async def test_streams_have_a_limit_and_give_their_place_back(monkeypatch):

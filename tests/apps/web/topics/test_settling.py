@@ -2,7 +2,7 @@
 
 import anyio
 import pytest
-from programs import broker_and_program
+from programs import LINES, broker_and_program
 
 from zaichik.apps.web.topics import reading
 
@@ -97,8 +97,23 @@ async def test_a_new_name_may_begin_anywhere_in_the_topic():
         await published(client, *"abc")
         assert await settle(program, b'{"next":4}') == (416, "OFFSET_AHEAD")
         assert await settle(program, b'{"next":2}') == (200, 2)
+        assert await settle(program, b'{"next":4}') == (416, "OFFSET_AHEAD")
         async with program.reading(BILL) as stream:
             assert await stream.payloads(1) == ["c"]
+
+
+async def test_what_a_browser_has_of_another_topic_settles_nothing():
+    async with broker_and_program() as (client, program, _):
+        await published(client, *"abc")
+        epoch = (await client.topic("orders"))["epoch"]
+        for last in (f"{epoch + 1}-1", f"{epoch}-7"):
+            async with program.reading(BILL, last_event_id=last) as stream:
+                kind, data = await stream.next()
+                assert (kind, data["epoch"]) == ("epoch", epoch)
+                assert await stream.payloads(1) == ["a"]
+        assert await committed(client) == 0
+        lines = {"accept": LINES, "last_event_id": f"{epoch + 1}-1"}
+        assert (await program.get(BILL, **lines)).status == 410
 
 
 async def test_an_offset_is_of_one_topic():

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 import anyio
 
 from zaichik.apps.web.topics.producers import Number
-from zaichik.apps.web.topics.statuses import Refusal
+from zaichik.apps.web.topics.statuses import RETRY_S, Refusal
 
 MOST_KEYS = 10_000
 MOST_BYTES = 16 * 1024 * 1024  # of answers: those to large batches may be long
 MOST_KEY = 255
+TURN_S = 6.0  # longer than a request takes that does not wait for another one
 _KEY = re.compile(r"[!-~]([ -~]*[!-~])?", re.ASCII)
 
 
@@ -70,7 +71,8 @@ class Idempotency:
             digest: of what is to be published.
 
         Raises:
-            Refusal: it is no key, or stands for something else.
+            Refusal: it is no key, or stands for something else, or another request is at it for
+                too long.
         """
         if len(key) > MOST_KEY or not _KEY.fullmatch(key):
             raise Refusal(
@@ -84,7 +86,7 @@ class Idempotency:
             )
         attempt.waiting += 1
         try:
-            async with attempt.turn:
+            async with _held(attempt.turn):
                 yield attempt
         finally:
             attempt.waiting -= 1
@@ -96,8 +98,8 @@ class Idempotency:
         """Remember what was answered."""
         attempt.answer = answer
         self._bytes += len(answer)
-        while self._bytes > MOST_BYTES:
-            self._forget_oldest()
+        while self._bytes > MOST_BYTES and self._forget_oldest():
+            pass
 
     def _attempt(self, user: str, key: tuple[str, str], digest: bytes) -> Attempt:
         attempts = self._users.setdefault(user, OrderedDict())
@@ -110,11 +112,14 @@ class Idempotency:
                 self._forget_oldest()
         return attempt
 
-    def _forget_oldest(self) -> None:
+    def _forget_oldest(self) -> bool:
+        """Returns whether there was one to forget, which no request is at."""
         user = max(self._users, key=lambda user: len(self._users[user]))
-        attempts = self._users[user]
-        key = next(iter(attempts))
-        self._forget(user, key, attempts[key])
+        for key, attempt in self._users[user].items():
+            if not attempt.waiting:
+                self._forget(user, key, attempt)
+                return True
+        return False
 
     def _forget(self, user: str, key: tuple[str, str], attempt: Attempt) -> None:
         attempts = self._users.get(user, OrderedDict())
@@ -124,3 +129,24 @@ class Idempotency:
             self._bytes -= len(attempt.answer)
         if not attempts:
             self._users.pop(user, None)
+
+
+@asynccontextmanager
+async def _held(turn: anyio.Lock) -> AsyncIterator[None]:
+    """Hold a lock during the block, if it is free in time.
+
+    Raises:
+        Refusal: it is not.
+    """
+    is_held = False
+    with anyio.move_on_after(TURN_S):
+        await turn.acquire()
+        is_held = True
+    if not is_held:
+        raise Refusal(
+            "NOT_ANSWERED", "the request that this one repeats is still under way", RETRY_S
+        )
+    try:
+        yield
+    finally:
+        turn.release()

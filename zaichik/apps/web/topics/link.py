@@ -10,12 +10,14 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from zaichik import Client, ConnectionLost, Endpoint, ZaichikError, connect
+from zaichik import AuthFailed, BrokerError, Client, ConnectionLost, Endpoint, ZaichikError, connect
 from zaichik.apps.web.topics.producers import Producers
 
 RECONNECT_S = 60.0  # for as long, the client itself goes on where it was
 # Of a failure to connect: as long, all who ask are told of it, and nobody tries again.
 FAILED_S = 0.5
+REFUSED_S = 5.0  # a refused login slows down every client on this machine
+LAST_FATAL = 63  # of the protocol's codes
 
 
 class Line:
@@ -49,7 +51,7 @@ class Link:
         self._line: Line | None = None
         self._end = anyio.Event()
         self._failure: ZaichikError | None = None
-        self._failed_at = 0.0
+        self._again_at = 0.0
 
     @asynccontextmanager
     async def using(self) -> AsyncIterator[Line]:
@@ -64,6 +66,11 @@ class Link:
         except ConnectionLost:
             line.is_lost = True
             raise
+        except BrokerError as refusal:
+            # The broker does not want this connection, which does not come back by itself.
+            if refusal.code <= LAST_FATAL:
+                line.is_lost = True
+            raise
 
     async def _connected(self) -> Line:
         # Without the turn: another user's login may hold it for seconds.
@@ -72,15 +79,18 @@ class Link:
         async with self._turn:
             if self._line is not None and not self._line.is_lost:
                 return self._line
-            if self._failure and anyio.current_time() < self._failed_at + FAILED_S:
+            if self._failure and anyio.current_time() < self._again_at:
                 raise self._failure.with_traceback(None)
             self.close()
             self._end = anyio.Event()
             try:
                 self._line = await self._tasks.start(self._hold, self._end)
             except ZaichikError as failure:
+                seconds = FAILED_S
+                if isinstance(failure, AuthFailed):
+                    seconds = REFUSED_S
                 self._failure = failure
-                self._failed_at = anyio.current_time()
+                self._again_at = anyio.current_time() + seconds
                 raise
             return self._line
 
