@@ -6,7 +6,6 @@ whatever is heard has a later one than all that was written before.
 
 import copy
 from collections import deque
-from random import Random
 from types import SimpleNamespace
 
 from conversation import Conversation
@@ -51,6 +50,7 @@ class CutWorker:
         self.moment = 0
         self.written = -1
         self._topic = topic
+        self._settled = 0
         about = SimpleNamespace(name=topic, settings=SimpleNamespace(table=0))
         self._book = NameLedger(about, MOST)
         # With the broker of this life.
@@ -77,8 +77,11 @@ class CutWorker:
 
     # -- its broker lives ------------------------------------------------------------------------
 
-    def work(self, broker: Broker, random: Random) -> None:
-        """Take what there is, and settle some of it."""
+    def work(self, broker: Broker) -> None:
+        """Take what there is, and settle some of it.
+
+        It needs no random numbers, which would make all that follows another history.
+        """
         if self._talk is None:
             self._talk = Conversation(broker, greeted=False)
             request = Subscribe(
@@ -93,9 +96,10 @@ class CutWorker:
             self._share = ShareLedger(self._book, request)
             self._talk.tell(Hello(1, features=SHARED), request)
         self.listen()
-        for outcome in random.sample(OUTCOMES, 3):
+        for _ in range(3):
             if self._has:
-                self._settle(self._has.popleft(), outcome)
+                self._settled += 1
+                self._settle(self._has.popleft(), OUTCOMES[self._settled % len(OUTCOMES)])
         self.listen()
 
     def _settle(self, ticket: int, outcome: Outcome) -> None:

@@ -276,7 +276,7 @@ class World:
         random = self.random
         name = random.choice("ab")
         there = name in self.names
-        match random.choice("pppppwwwwsstcrddokk"):
+        match random.choice("pppppwwwwsstcrddo"):
             case "p" if there:
                 self.publish(name)
             case "w":
@@ -289,14 +289,13 @@ class World:
                 self.create(name)
             case "r" if there:
                 self.read(name)
+                self.have_worked(name)
             case "d" if there and random.random() < 0.3:
                 self.delete(name)
                 if random.random() < 0.5:
                     self.create(name)  # without waiting for the answer
             case "o" if random.random() < 0.2:
                 self.stop()
-            case "k" if there:
-                self.have_worked(name)
 
     def script(self) -> None:
         """Do everything once that changes files, in few calls."""
@@ -379,7 +378,7 @@ class World:
         """Have some jobs done, if the topic has a worker."""
         worker = self.workers.get(self.names[name])
         if worker is not None:
-            worker.work(self.broker, self.random)
+            worker.work(self.broker)
 
     def delete(self, name: str) -> None:
         epoch = self.names.pop(name)

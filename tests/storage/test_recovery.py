@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from made import (
     FOLDER,
+    KIB,
     changed,
     found_records,
     groups,
@@ -216,6 +217,19 @@ def test_the_disk_is_asked_before_it_is_believed():
     found, records = start(disk)
     assert (found.damage, records) == ("", flat(parts[:-1]))
     assert disk.dropped == [LOG]
+
+
+def test_the_disk_is_asked_of_each_file_that_is_read():
+    """Not only of the last one: a sync may fail, and a newer file have been begun before."""
+    disk, log = written(groups(200), topic(segment_bytes=8 * KIB))
+    first, *_ = paths = [segment.path for segment in log.segments]
+    assert len(paths) > 2
+    whole = disk.content[first]
+    disk.content[first] = changed(whole, len(whole) - 1)
+    disk._cache[first] = whole
+    found, _ = start(disk)
+    assert found.damage.startswith(first)
+    assert first in disk.dropped
 
 
 def test_the_disk_is_asked_before_a_head_is_believed():
