@@ -18,6 +18,7 @@ pytestmark = pytest.mark.unmeasured
 
 ROOT = Path(__file__).parents[2]
 UNIT, RULES = ROOT / "deploy" / "zaichik.service", ROOT / "deploy" / "prometheus" / "alerts.yml"
+FRONT_END = ROOT / "deploy" / "zaichik-mqtt.service"
 PAGE = ROOT / "docs" / "run" / "operations.md"
 EXPOSURE = 11  # of 100, as systemd counts it; most of what is left is the network
 needs_systemd = pytest.mark.skipif(
@@ -25,13 +26,12 @@ needs_systemd = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def unit(tmp_path):
-    """The unit, with a program that is there."""
-    path = tmp_path / UNIT.name
-    path.write_text(
-        UNIT.read_text(encoding="utf-8").replace("/opt/zaichik/bin/zaichik", sys.executable)
-    )
+@pytest.fixture(params=[UNIT, FRONT_END], ids=lambda unit: unit.stem)
+def unit(request, tmp_path):
+    """A unit, with a program that is there."""
+    path = tmp_path / request.param.name
+    text = request.param.read_text(encoding="utf-8")
+    path.write_text(text.replace("/opt/zaichik/bin/zaichik", sys.executable))
     return path
 
 
