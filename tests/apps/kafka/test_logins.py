@@ -1,7 +1,7 @@
 """Logins: SASL/PLAIN, judged by the broker; each user has one connection to it, and its rights."""
 
 import struct
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 import anyio.lowlevel
@@ -12,6 +12,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka_client import TOKENS, Kafka, commit, committed, gateway, tls_of_both
 
+import zaichik
 from zaichik.apps.kafka import gateway as gateway_module
 from zaichik.apps.kafka import logins as logins_module
 from zaichik.apps.kafka.codes import Code
@@ -125,6 +126,73 @@ async def test_connections_of_a_user_share_one_to_the_broker(monkeypatch):
             assert await two.metadata() == {}
         while users:
             await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize(
+    ("login", "code"), [(token("ana"), 0), (b"\0ana\0wrong", Code.SASL_AUTHENTICATION_FAILED)]
+)
+async def test_logins_of_a_user_at_the_same_time_are_one(login, code, monkeypatch):
+    opens, opened = kafka_client._as_user, []
+
+    @asynccontextmanager
+    async def counted(address, credentials):
+        opened.append(credentials.user)
+        await anyio.wait_all_tasks_blocked()  # until the other one has come
+        async with opens(address, credentials) as client:
+            yield client
+
+    monkeypatch.setattr(kafka_client, "_as_user", counted)
+    async with (
+        gateway(with_users=True) as running,
+        running.connected() as one,
+        running.connected() as two,
+    ):
+        codes = []
+
+        async def enter(kafka):
+            codes.append(await log_in(kafka, login))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(enter, one)
+            tasks.start_soon(enter, two)
+        assert codes == [code, code]
+        assert len(opened) == 1
+        async with running.connected() as three:
+            assert await log_in(three, token("ana")) == 0
+
+
+async def test_a_user_whose_connection_is_lost_for_good_logs_in_again(monkeypatch, caplog):
+    opens, losses = kafka_client._as_user, []
+
+    @asynccontextmanager
+    async def losing(address, credentials):
+        lost = anyio.Event()
+        losses.append(lost)
+
+        async def lose():
+            await lost.wait()
+            raise zaichik.ConnectionLost("the broker is gone")
+
+        async with opens(address, credentials) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(lose)
+            try:
+                yield client
+            finally:
+                tasks.cancel_scope.cancel()
+
+    monkeypatch.setattr(kafka_client, "_as_user", losing)
+    async with gateway(with_users=True) as running:
+        async with running.connected() as kafka:
+            assert await log_in(kafka, token("ana")) == 0
+            losses[0].set()
+            await anyio.wait_all_tasks_blocked()
+            with suppress(anyio.EndOfStream):
+                while True:  # until the gateway has closed the connection
+                    await kafka.produce("mine/a", batch((None, b"1")))
+        async with running.connected() as kafka:
+            assert await log_in(kafka, token("ana")) == 0
+            assert await kafka.metadata("mine/a") == {"mine/a": 0}
+    assert "a bug" not in caplog.text
 
 
 async def test_a_user_logs_in_over_tls():

@@ -1,5 +1,7 @@
 """Writing and reading: what is stored, what a fetch waits for, and what it says is gone."""
 
+from contextlib import asynccontextmanager
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -11,6 +13,7 @@ from recorded_kafka import RECORDED
 
 import zaichik
 from zaichik.apps.kafka import compression, readings
+from zaichik.apps.kafka import produce as produce_module
 from zaichik.apps.kafka.codes import Code
 
 pytestmark = pytest.mark.anyio
@@ -216,6 +219,57 @@ async def test_a_gap_and_an_older_epoch_are_refused():
         codes = [(await kafka.produce("a", data)).error_code for data in (first, gap, older)]
         assert codes == [0, Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH]
         assert await running.payloads("a") == [(None, b"1")]
+
+
+@asynccontextmanager
+async def full_topic(running):
+    """A topic whose only place is taken by a message that a reader needs; yields what frees it."""
+    await running.client.create_topic("a", overflow="reject", capacity=1, retention_ttl="forever")
+    await running.client.publish("a", b"0")
+    async with running.client.subscribe("a", credit=1) as subscription:
+        message = await anext(subscription)
+        # This is the one that the reader has not been sent.
+        await running.client.publish("a", b"1")
+
+        async def free():
+            await subscription.commit(message)
+
+        yield free
+
+
+async def test_a_batch_waits_for_room_for_as_long_as_its_client_says(monkeypatch):
+    monkeypatch.setattr(produce_module, "LEAST_SECONDS", 0.05)
+    async with gateway() as running, running.connected() as kafka, full_topic(running):
+        request = produce_request("a", batch((None, b"1")))
+        request.timeout_ms = 1
+        response = await kafka.ask(request, 8)
+        answer = response.responses[0].partition_responses[0]
+        assert answer.error_code == Code.REQUEST_TIMED_OUT
+        assert (await kafka.produce("b", batch((None, b"1")))).error_code == 0
+
+
+async def test_an_idempotent_batch_that_waits_for_room_is_stored_once(monkeypatch):
+    monkeypatch.setattr(produce_module, "LEAST_SECONDS", 0.05)
+    async with (
+        gateway() as running,
+        running.connected() as one,
+        running.connected() as two,
+        full_topic(running) as free,
+    ):
+        data = batch((None, b"1"), producer=9, epoch=0, sequence=0)
+        request = produce_request("a", data)
+        request.timeout_ms = 1
+        await one.send(request, 8)
+        while not (await running.client.topic("a"))["refused"]:
+            await anyio.lowlevel.checkpoint()
+        response = await two.ask(request, 8)
+        answer = response.responses[0].partition_responses[0]
+        assert answer.error_code == Code.REQUEST_TIMED_OUT
+        await free()
+        response = await one.receive(request, 8)
+        assert response.responses[0].partition_responses[0].base_offset == 2
+        assert (await two.produce("a", data)).base_offset == 2
+        assert (await running.client.topic("a"))["next_offset"] == 3
 
 
 # -- reading -------------------------------------------------------------------------------------

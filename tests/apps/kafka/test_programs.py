@@ -279,6 +279,30 @@ async def test_a_login_over_tls(confluent, tmp_path, anyio_backend):
         await anyio.to_thread.run_sync(one.close)
 
 
+# -- kafka-python --------------------------------------------------------------------------------
+
+
+def test_kafka_python_writes_and_reads_in_a_group(gateway):
+    program = (
+        "import sys\n"
+        "from kafka import KafkaConsumer, KafkaProducer\n"
+        "producer = KafkaProducer(bootstrap_servers=sys.argv[1], compression_type='gzip')\n"
+        "sent = [producer.send('a', b'%d' % n, key=b'k') for n in range(500)]\n"
+        "producer.flush()\n"
+        "assert [one.get(10).offset for one in sent] == [*range(500)]\n"
+        "consumer = KafkaConsumer(\n"
+        "    'a', bootstrap_servers=sys.argv[1], group_id='g', auto_offset_reset='earliest')\n"
+        "for offset in range(500):\n"
+        "    message = next(consumer)\n"
+        "    assert (message.offset, message.value) == (offset, b'%d' % offset)\n"
+        "consumer.commit()\n"
+        "consumer.close()\n"
+        "producer.close()\n"
+        "print('done')\n"
+    )
+    assert run(sys.executable, "-c", program, gateway.address) == "done\n"
+
+
 # -- Java ----------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from zaichik import BrokerError, ZaichikError
+from zaichik import BrokerError, ConnectionLost, ZaichikError
 from zaichik_protocol import ErrorCode, Unencodable
 
 
@@ -69,7 +69,13 @@ _OF_THE_BROKER = {
 
 
 def code_of(error: ZaichikError | Unencodable) -> Code:
-    """Returns the code that a refusal of the broker, or of its client, becomes."""
+    """Returns the code that a refusal of the broker, or of its client, becomes.
+
+    Raises:
+        ConnectionLost: the error is that; a connection of Kafka's client ends with it.
+    """
+    if isinstance(error, ConnectionLost):
+        raise error
     if isinstance(error, Unencodable):
         return Code.INVALID_TOPIC_EXCEPTION
     if isinstance(error, BrokerError):

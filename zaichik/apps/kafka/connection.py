@@ -12,7 +12,9 @@ and the log has the name of the request.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TypeVar
 
 import anyio
 
@@ -47,6 +49,9 @@ GOODBYE_SECONDS = 1.0
 CLIENT_LETTERS = 80  # of a client's id, in tools and as the beginning of its members' ids
 
 GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+Value = TypeVar("Value")
 
 
 class Ended(Exception):
@@ -94,7 +99,7 @@ class Connection:
         with anyio.CancelScope(shield=True), suppress(ZaichikError):
             await self._readings.close()
         if self._sasl is not None:
-            await self._sasl.close()
+            self._sasl.close()
 
     async def _say_goodbye(self) -> None:
         """Send no more, and wait a moment for the client to do the same.
@@ -128,21 +133,28 @@ class Connection:
             size = await self._reader.next_size()
         if idle.cancelled_caught:
             raise Ended("it was silent for too long")
-        with anyio.move_on_after(FRAME_SECONDS) as late:
-            if size > frames.MAX_REQUEST:
-                response = await self._refuse_unread(size)
-            else:
-                data = await self._reader.take(size)
-        if late.cancelled_caught:
-            raise Ended("it did not complete a request in time")
-        if size <= frames.MAX_REQUEST:
-            response = await self._response(data)
+        if size > frames.MAX_REQUEST:
+            response = await self._in_time(self._refuse_unread, size)
+        else:
+            response = await self._response(await self._in_time(self._reader.take, size))
         if response is None:
             return
         with anyio.move_on_after(SEND_SECONDS) as unread:
             await self._stream.send(response)
         if unread.cancelled_caught:
             raise Ended("it does not read its responses")
+
+    async def _in_time(self, receive: Callable[[int], Awaitable[Value]], size: int) -> Value:
+        """Returns what `receive` makes of a request of that size.
+
+        Raises:
+            Ended: the request is not complete in time.
+        """
+        try:
+            with anyio.fail_after(FRAME_SECONDS):
+                return await receive(size)
+        except TimeoutError:
+            raise Ended("it did not complete a request in time") from None
 
     async def _refuse_unread(self, size: int) -> bytes | None:
         """Returns the response to a request that is too large to be held."""
@@ -206,8 +218,9 @@ class Connection:
             raise Ended("it sent a login, and the gateway asks for none")
         if header.key == SASL_HANDSHAKE:
             return self._sasl.handshake(request, header.version)
-        response, logged_in = await self._sasl.authenticate(request)
-        if logged_in is not None:
-            client, user = logged_in
-            self._session = Session(self._shared, self._peer, client, user, self._readings)
+        response, entered = await self._sasl.authenticate(request)
+        if entered is not None:
+            self._session = Session(
+                self._shared, self._peer, entered.client, entered.user, self._readings
+            )
         return response

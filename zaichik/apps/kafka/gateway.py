@@ -110,6 +110,8 @@ class Gateway:
         """
         try:
             async with self._listener, anyio.create_task_group() as tasks:
+                if self._login is not None:
+                    await tasks.start(self._login.run)
                 tasks.start_soon(self._listener.serve, self._serve_one, tasks)
                 while True:  # a lost broker is noticed even while no one is connected
                     await self._client.ping()

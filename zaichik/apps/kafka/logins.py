@@ -13,11 +13,13 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup, TaskStatus
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from zaichik import AuthFailed, Client, Credentials, ZaichikError
@@ -48,7 +50,11 @@ class _User:
 
     Attributes:
         uses: how many connections of Kafka's clients share it.
+        client: the broker's client; None until it is open.
+        name: the user's, as the broker knows it.
+        failure: why it is not open.
         opened: set when it is open, or could not be opened.
+        unused: set when nobody uses it any more.
     """
 
     uses: int = 0
@@ -56,7 +62,7 @@ class _User:
     name: str = ""
     failure: ZaichikError | None = None
     opened: anyio.Event = field(default_factory=anyio.Event)
-    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    unused: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Login:
@@ -71,9 +77,16 @@ class Login:
         # By a hash of the login, which tells nobody anything if it is shown.
         self._users: dict[bytes, _User] = {}
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+        self._tasks: TaskGroup
 
-    async def enter(self, credentials: Credentials, address: str) -> tuple[bytes, Client, str]:
-        """Returns a key to leave with, the broker's client of the user, and the user's name.
+    async def run(self, *, task_status: TaskStatus[None]) -> None:
+        """Hold the connections of users, until cancelled. Nobody can enter before it has begun."""
+        async with anyio.create_task_group() as self._tasks:
+            task_status.started()
+            await anyio.sleep_forever()
+
+    async def enter(self, credentials: Credentials, address: str) -> "Entered":
+        """Returns what a connection needs, after a login.
 
         Raises:
             BadLogin: the address has failed too often.
@@ -83,42 +96,56 @@ class Login:
         if bucket.wait_us(_now_us()):
             raise BadLogin("too many logins from there have failed")
         key = hashlib.sha256(f"{credentials.user}\0{credentials.secret}".encode()).digest()
-        user = self._users.get(key)
-        if user is None:
-            user = self._users[key] = _User()
-            user.uses += 1
-            await self._open(user, credentials)
-        else:
-            user.uses += 1
-            await user.opened.wait()
+        user = await self._user(key, credentials)
         if user.client is None:
             if isinstance(user.failure, AuthFailed):
                 bucket.take(_now_us())
-            await self.leave(key, user)
+            self.leave(key, user)
             raise user.failure or BadLogin("the login was cancelled")
-        return key, user.client, user.name
+        return Entered(user.client, user.name, partial(self.leave, key, user))
 
-    async def _open(self, user: _User, credentials: Credentials) -> None:
+    async def _user(self, key: bytes, credentials: Credentials) -> _User:
+        """Returns the user of that key, when its connection is open, or cannot be opened."""
+        user = self._users.get(key)
+        if user is None:
+            user = self._users[key] = _User()
+            self._tasks.start_soon(self._hold, key, user, credentials)
+        user.uses += 1
         try:
-            user.client = await user.stack.enter_async_context(self._opens(credentials))
-            user.name = str((await user.client.describe())["user"])
-        except ZaichikError as error:
-            user.client = None
-            user.failure = error
+            await user.opened.wait()
+        except BaseException:  # cancelled
+            self.leave(key, user)
+            raise
+        return user
+
+    async def _hold(self, key: bytes, user: _User, credentials: Credentials) -> None:
+        """Hold a user's connection open for as long as it is used, or the broker is there.
+
+        It has a task of its own, because it is opened for one client and closed after another.
+        """
+        try:
+            async with self._opens(credentials) as client:
+                user.name = str((await client.describe())["user"])
+                user.client = client
+                user.opened.set()
+                await user.unused.wait()
+        except* ZaichikError as group:
+            user.failure = _first(group)
         finally:
             user.opened.set()
+            # The next login opens another one.
+            self._forget(key, user)
 
-    async def leave(self, key: bytes, user: _User | None = None) -> None:
+    def leave(self, key: bytes, user: _User) -> None:
         """Note that a connection has ended; after the last one, the broker's is closed."""
-        user = user or self._users.get(key)
-        if user is None:
-            return
         user.uses -= 1
         if user.uses == 0:
-            if self._users.get(key) is user:
-                del self._users[key]
-            with anyio.CancelScope(shield=True):
-                await user.stack.aclose()
+            user.unused.set()
+            self._forget(key, user)
+
+    def _forget(self, key: bytes, user: _User) -> None:
+        if self._users.get(key) is user:
+            del self._users[key]
 
     def _bucket(self, address: str) -> Bucket:
         bucket = self._buckets.setdefault(address, Bucket(FAILURES, A_SECOND))
@@ -126,6 +153,29 @@ class Login:
         if len(self._buckets) > MAX_ADDRESSES:
             self._buckets.popitem(last=False)
         return bucket
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A login.
+
+    Attributes:
+        client: the broker's client of the user.
+        user: the user's name.
+        leave: to be called once, when the connection ends.
+    """
+
+    client: Client
+    user: str
+    leave: Callable[[], None]
+
+
+def _first(group: BaseExceptionGroup[ZaichikError]) -> ZaichikError:
+    """Returns one of the errors in a group, which may have groups in it."""
+    error = group.exceptions[0]
+    if isinstance(error, BaseExceptionGroup):
+        return _first(error)
+    return error
 
 
 class SaslConversation:
@@ -140,7 +190,7 @@ class SaslConversation:
         self._login = login
         self._peer = peer
         self._may_authenticate = False
-        self._key: bytes | None = None
+        self._entered: Entered | None = None
 
     def handshake(self, request: Any, version: int) -> Any:
         """Returns which mechanisms there are."""
@@ -152,33 +202,32 @@ class SaslConversation:
         self._may_authenticate = code is Code.NONE
         return SaslHandshakeResponse(error_code=code, mechanisms=[PLAIN])
 
-    async def authenticate(self, request: Any) -> tuple[Any, tuple[Client, str] | None]:
-        """Returns the response, and the broker's client and the user's name if it is a login.
+    async def authenticate(self, request: Any) -> tuple[Any, Entered | None]:
+        """Returns the response, and what the connection has if it is a login.
 
         Raises:
             BadLogin: it comes out of order, or its address has failed too often.
         """
-        if not self._may_authenticate or self._key is not None:
+        if not self._may_authenticate or self._entered is not None:
             raise BadLogin("it sent a login out of order")
         self._may_authenticate = False
         credentials = _credentials(bytes(request.auth_bytes or b""))
         if credentials is None:
             return _response(Code.SASL_AUTHENTICATION_FAILED, "this is not a PLAIN login"), None
         try:
-            self._key, client, user = await self._login.enter(
-                credentials, self._peer.rpartition(":")[0]
-            )
+            entered = await self._login.enter(credentials, self._peer.rpartition(":")[0])
         except AuthFailed:
             logger.warning("login_failed user=%s from=%s", shown(credentials.user), self._peer)
             problem = "the broker does not accept these credentials"
             return _response(Code.SASL_AUTHENTICATION_FAILED, problem), None
-        logger.info("login_ok user=%s from=%s", shown(user), self._peer)
-        return _response(Code.NONE, None), (client, user)
+        self._entered = entered
+        logger.info("login_ok user=%s from=%s", shown(entered.user), self._peer)
+        return _response(Code.NONE, None), entered
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Note that the connection has ended."""
-        if self._key is not None:
-            await self._login.leave(self._key)
+        if self._entered is not None:
+            self._entered.leave()
 
 
 def _credentials(data: bytes) -> Credentials | None:

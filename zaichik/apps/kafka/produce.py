@@ -5,8 +5,11 @@ disk: `acks=1` and `acks=all` are the same.
 """
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import anyio
 from kafka.protocol.producer import InitProducerIdResponse, ProduceResponse
 
 from zaichik import ZaichikError
@@ -21,6 +24,10 @@ from zaichik_protocol import Unencodable
 PRODUCER_BITS = 62  # of a random id: it is a positive number of 64 bits
 # A batch of the broker has its own limit of bytes, keys and payloads, and 8 more for each message.
 MESSAGE_OVERHEAD = 8
+
+# How long a batch may wait for room: as long as its client says, within these.
+LEAST_SECONDS = 1.0
+MOST_SECONDS = 300.0
 
 _Topic = ProduceResponse.TopicProduceResponse
 _Partition = _Topic.PartitionProduceResponse
@@ -39,10 +46,12 @@ async def init_producer_id(session: Session, request: Any, _version: int) -> Any
 
 async def produce(session: Session, request: Any, _version: int) -> Any:
     """Returns where each batch begins, or why it was not stored; None if nobody wants to know."""
+    seconds = min(max(request.timeout_ms / 1000, LEAST_SECONDS), MOST_SECONDS)
     topics = []
     for topic in request.topic_data:
         partitions = [
-            await _stored(session, topic.name, partition) for partition in topic.partition_data
+            await _stored(session, topic.name, partition, seconds)
+            for partition in topic.partition_data
         ]
         topics.append(_Topic(name=topic.name, partition_responses=partitions))
     if request.acks == 0:
@@ -50,13 +59,13 @@ async def produce(session: Session, request: Any, _version: int) -> Any:
     return ProduceResponse(throttle_time_ms=0, responses=topics)
 
 
-async def _stored(session: Session, topic: str, partition: Any) -> Any:
+async def _stored(session: Session, topic: str, partition: Any, seconds: float) -> Any:
     """Returns the response for a partition, after storing its batches."""
     code, offset, problem = Code.NONE, -1, None
     try:
         _check_place(topic, partition.index)
         for batch in unpack(bytes(partition.records or b"")):
-            first = await _store(session, topic, batch)
+            first = await _store(session, topic, batch, seconds)
             if offset < 0:
                 offset = first
     except BadBatch as error:
@@ -86,8 +95,13 @@ def _check_place(topic: str, partition: int) -> None:
         raise BadBatch("clients cannot write to this topic", refused)
 
 
-async def _store(session: Session, topic: str, batch: Produced) -> int:
-    """Returns the offset of the batch's first record, after storing it, or finding that it is."""
+async def _store(session: Session, topic: str, batch: Produced, seconds: float) -> int:
+    """Returns the offset of the batch's first record, after storing it, or finding that it is.
+
+    A topic that is full may keep a batch waiting for longer than its client waits. A producer that
+    is not idempotent gets an error then, and may store twice what it sends again, as in Kafka. An
+    idempotent one's batch goes on waiting, and what it sends again waits for that.
+    """
     if batch.headers:
         if not session.counts.headers:
             session.warn(f"headers of records for {topic[:80]!r} are dropped", "the first ones")
@@ -96,16 +110,35 @@ async def _store(session: Session, topic: str, batch: Produced) -> int:
     if code is not Code.NONE:
         raise BadBatch("there is no such topic", code)
     if batch.producer == NO_PRODUCER:
-        return await _publish(session, topic, batch, None)
+        with _in_time(seconds):
+            return await _publish(session, topic, batch, None)
     producer = session.shared.producers.of(session.user, batch.producer, topic)
     # Checking and storing are one step.
-    async with producer.lock:
+    with _in_time(seconds):
+        await producer.lock.acquire()
+    try:
         known = producer.answer_of(batch)
         if known is not None:
             return known.first_offset
         first = await _publish(session, topic, batch, producer)
         producer.store_done(batch, first)
+    finally:
+        producer.lock.release()
     return first
+
+
+@contextmanager
+def _in_time(seconds: float) -> Iterator[None]:
+    """End the block after that time.
+
+    Raises:
+        BadBatch: the time is over.
+    """
+    try:
+        with anyio.fail_after(seconds):
+            yield
+    except TimeoutError:
+        raise BadBatch("the topic has no room for it yet", Code.REQUEST_TIMED_OUT) from None
 
 
 async def _publish(session: Session, topic: str, batch: Produced, producer: Producer | None) -> int:

@@ -21,6 +21,7 @@ from typing import Any
 
 from zaichik import (
     Client,
+    ConnectionLost,
     DeletionsMissed,
     EpochChanged,
     Lagged,
@@ -290,4 +291,7 @@ def lost(error: ZaichikError) -> Fetched:
         # The topic was deleted. If there is another one of its name, the next fetch finds it, and
         # its offsets mean something else.
         return Fetched(Code.OFFSET_OUT_OF_RANGE)
+    if isinstance(error, ConnectionLost):
+        # The next request finds that out, too, and ends the connection.
+        return Fetched(Code.UNKNOWN_SERVER_ERROR)
     return Fetched(_code_of(error))
