@@ -21,6 +21,7 @@ import zaichik
 import zaichik.blocking
 import zaichik_protocol
 from zaichik import BrokerError, CannotOpen
+from zaichik.apps.mqtt.packets import ReasonCode
 from zaichik.base.build import is_compiled
 from zaichik_protocol import Error, ErrorCode, Ping, ProtocolError, Refused
 
@@ -30,6 +31,7 @@ VALUES: dict[Any, Any] = {
     int: 7,
     bool: True,
     ErrorCode: ErrorCode.TOPIC_FULL,
+    ReasonCode: ReasonCode.QUOTA_EXCEEDED,
     Error: Error(1, ErrorCode.TOPIC_FULL, Ping.TYPE, "value", 1500, "text", retryable=True),
 }
 

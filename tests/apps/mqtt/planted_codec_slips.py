@@ -107,7 +107,7 @@ CODEC_SLIPS = [
     Slip(
         "a large packet is waited for",
         "mqtt.packets.decoder:PacketDecoder._limits",
-        "end - at > self._max_packet",
+        "end - at > most",
         "False",
         f"{STRICT}::test_a_packet_that_is_too_large_is_refused_when_its_length_is_there",
     ),
@@ -149,9 +149,9 @@ CODEC_SLIPS = [
         nth=2,
     ),
     Slip(
-        "what a filter has matched is remembered for ever",
+        "what a filter has matched stays in the cache",
         "mqtt.filters:FilterTree.remove",
-        "self._forget()",
+        "self._empty_cache()",
         "pass",
         f"{FILTERS}::test_a_topic_that_comes_again_is_not_searched_again",
     ),
@@ -163,10 +163,10 @@ CODEC_SLIPS = [
         f"{FILTERS}::test_levels_go_with_the_last_filter_that_needs_them",
     ),
     Slip(
-        "matches are remembered without a bound",
-        "mqtt.filters:FilterTree._remember",
-        "self._remembered + cost > self._most_remembered",
+        "matches are cached without a bound",
+        "mqtt.filters:FilterTree._put_in_cache",
+        "self._cached + size > self._most_cached",
         "False",
-        f"{FILTERS}::test_what_is_remembered_has_a_bound",
+        f"{FILTERS}::test_the_cache_has_a_bound",
     ),
 ]

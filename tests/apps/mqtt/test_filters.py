@@ -2,13 +2,15 @@
 be wrong.
 """
 
+from sys import getsizeof
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from zaichik.apps.mqtt.filters import (
-    EACH_MATCH,
+    ENTRY_BYTES,
     MOST_LEVELS,
     FilterTree,
     filter_problem,
@@ -89,8 +91,8 @@ class NaiveTree(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        # Room for three topics or so: it is forgotten now and then.
-        self.tree = FilterTree(remembered=4 * EACH_MATCH)
+        # Room for three topics or so: the cache is emptied now and then.
+        self.tree = FilterTree(remembered=6 * ENTRY_BYTES)
         self.pairs = set()
 
     @rule(topic_filter=FILTERS, value=st.integers(0, 3))
@@ -197,19 +199,22 @@ def test_a_topic_that_comes_again_is_not_searched_again(monkeypatch):
     assert len(searches) == 4
 
 
-def test_what_is_remembered_has_a_bound():
-    most = 10 * EACH_MATCH
+def test_the_cache_has_a_bound():
+    most = 10 * (ENTRY_BYTES + getsizeof("topic/9") + getsizeof((0, 1, 2, 3)))
     tree = FilterTree(remembered=most)
     for value in range(4):
         tree.add("#", value)
+    for number in range(10):
+        assert len(tree.match(f"topic/{number}")) == 4
+    assert len(tree._cache) == 10, "all that fit are there"
     for number in range(1000):
         assert len(tree.match(f"topic/{number}")) == 4
-        size = sum(EACH_MATCH + len(topic) + 8 * 4 for topic in tree._found)
-        assert size == tree._remembered <= most
-    kept = len(tree._found)
+        sizes = [ENTRY_BYTES + getsizeof(one) + getsizeof(it) for one, it in tree._cache.items()]
+        assert sum(sizes) == tree._cached <= most
+    kept = len(tree._cache)
     assert kept > 1
     assert tree.match("long" * most) == (0, 1, 2, 3)
-    assert len(tree._found) == kept, "what is too large for it drives nothing out"
+    assert len(tree._cache) == kept, "what is too large for the cache drives nothing out"
 
 
 # -- which are valid -------------------------------------------------------------------------------

@@ -2,36 +2,41 @@
 
 Topics are levels with slashes between them: `home/kitchen/temp`. In a filter, a level that is `+`
 stands for any one level, and a last level that is `#` for any number of levels, also none. Topics
-that begin with `$` are the server's own, so wildcards at the beginning do not match them.
+that begin with `$` are the server's own, so wildcards at the beginning do not match them
+(MQTT-4.7.2-1).
 
-Filters are kept in a tree of their levels. A message goes down it once, along all branches that fit
-at the same time: at each level that is the one with the level's name, and `+`. So a match costs the
-levels of the topic, and not the number of filters. Messages of the same few topics come again and
-again; what they match is remembered.
+Filters are kept in a trie, whose edges are levels. A topic goes down it once, along all branches
+that fit at the same time: at each level these are the branch with the level's name, and `+`. So a
+match costs the levels of the topic, and not the number of filters. Most messages are of topics that
+were matched before, so matches are cached.
 """
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from sys import getsizeof
 from typing import Generic, TypeVar
 
 SHARE = "$share"
 
-# A filter costs memory for each of its levels, and has room for 65,535 of them. 200 is what
-# Mosquitto allows; nobody has that many.
+# A filter takes memory for each of its levels, and the longest has room for 65,536 of them.
+# Mosquitto's limit is 200, too.
 MOST_LEVELS = 200
 
-# Bytes of a topic, a filter, a client identifier: any text has its length in two bytes.
+# Bytes of a topic or a filter, which have their length in two bytes (MQTT-4.7.3-3).
 MOST_BYTES = 0xFFFF
 
-# Bytes that remembered matches may take, and about what each takes beside its topic and its values.
-REMEMBERED = 8 * 1024 * 1024
-EACH_MATCH = 200
+# Bytes of cached matches, and about what each takes beside its topic and its tuple of values.
+CACHE_BYTES = 8 * 1024 * 1024
+ENTRY_BYTES = 100
 
 Value = TypeVar("Value", bound=Hashable)
 
 
 def topic_problem(topic: str) -> str | None:
-    """Returns why that is no topic name, which a message may be published to; None: it is."""
+    """Returns why messages cannot be published to a topic of this name; None: they can.
+
+    The rules are MQTT-3.3.2-2 and MQTT-4.7.3-1 to -3, and one of ours: `MOST_LEVELS`.
+    """
     if not topic:
         return "a topic name has at least one character"
     if "+" in topic or "#" in topic:
@@ -40,20 +45,24 @@ def topic_problem(topic: str) -> str | None:
 
 
 def filter_problem(text: str) -> str | None:
-    """Returns why that is no topic filter, shared or not; None: it is one."""
+    """Returns why this is no topic filter, shared or not; None: it is one.
+
+    The rules are MQTT-4.7.1-1 and -2, MQTT-4.7.3-1 to -3, MQTT-4.8.2-1 and -2, and one of ours:
+    `MOST_LEVELS`.
+    """
     group, plain = split_share(text)
-    if group is not None and _share_problem(group):
-        return _share_problem(group)
+    if group is not None:
+        problem = _group_problem(group)
+        if problem is not None:
+            return problem
     if not plain:
         return "a topic filter has at least one character"
 
     levels = plain.split("/")
-    for level in levels[:-1]:
-        if "#" in level:
+    for number, level in enumerate(levels, start=1):
+        is_last = number == len(levels)
+        if "#" in level and not (is_last and level == "#"):
             return "the wildcard # must be the last level of a topic filter, and all of it"
-    if "#" in levels[-1] and levels[-1] != "#":
-        return "the wildcard # must be the last level of a topic filter, and all of it"
-    for level in levels:
         if "+" in level and level != "+":
             return "the wildcard + must be all of its level"
     return _text_problem("topic filter", text)
@@ -71,7 +80,7 @@ def split_share(text: str) -> tuple[str | None, str]:
     return group, plain
 
 
-def _share_problem(group: str) -> str | None:
+def _group_problem(group: str) -> str | None:
     if not group:
         return "a shared subscription has a name: $share/NAME/FILTER"
     if "+" in group or "#" in group:
@@ -107,27 +116,27 @@ class _Node(Generic[Value]):
 
 
 class FilterTree(Generic[Value]):
-    """Filters, each with values, which are whatever should be found by a topic.
+    """Filters with values. A topic finds the values of all filters that match it.
 
     Args:
-        remembered: bytes that remembered matches may take.
+        remembered: bytes that cached matches may take; 0: none is cached.
     """
 
-    def __init__(self, remembered: int = REMEMBERED) -> None:
+    def __init__(self, remembered: int = CACHE_BYTES) -> None:
         self._root: _Node[Value] = _Node()
         self._count = 0
-        self._most_remembered = remembered
-        self._found: dict[str, tuple[Value, ...]] = {}
-        self._remembered = 0
+        self._most_cached = remembered
+        self._cache: dict[str, tuple[Value, ...]] = {}
+        self._cached = 0  # bytes
 
     def __len__(self) -> int:
         """How many pairs of a filter and a value there are."""
         return self._count
 
     def add(self, topic_filter: str, value: Value) -> bool:
-        """Add a value to a filter, which must be a valid one and not shared.
+        """Add a value to a filter, which must be valid and not a shared one.
 
-        Returns whether it is new; once is enough.
+        Returns whether it is new; if not, nothing changes.
         """
         node = self._root
         for level in topic_filter.split("/"):
@@ -136,13 +145,13 @@ class FilterTree(Generic[Value]):
             return False
         node.values[value] = None
         self._count += 1
-        self._forget()
+        self._empty_cache()
         return True
 
     def remove(self, topic_filter: str, value: Value) -> bool:
-        """Take a value from a filter; returns whether it was there.
+        """Remove a value from a filter; returns whether it was there.
 
-        Levels that no filter needs any more are gone with it.
+        Levels that no other filter needs are removed with it.
         """
         path = [self._root]
         levels = topic_filter.split("/")
@@ -159,18 +168,18 @@ class FilterTree(Generic[Value]):
             path.pop()
             del path[-1].children[levels.pop()]
         self._count -= 1
-        self._forget()
+        self._empty_cache()
         return True
 
     def match(self, topic: str) -> tuple[Value, ...]:
         """Returns the values of all filters that match a topic name.
 
-        A value that was added to several of them is there several times.
+        A value of several of them is returned several times.
         """
-        found = self._found.get(topic)
+        found = self._cache.get(topic)
         if found is None:
             found = tuple(self._search(topic))
-            self._remember(topic, found)
+            self._put_in_cache(topic, found)
         return found
 
     def _search(self, topic: str) -> Iterator[Value]:
@@ -195,19 +204,19 @@ class FilterTree(Generic[Value]):
             yield from node.values
             yield from _values_of(node, "#")  # which stands for no level, too
 
-    def _remember(self, topic: str, found: tuple[Value, ...]) -> None:
-        """When there is no room, all is forgotten: finding it again is cheap."""
-        cost = EACH_MATCH + len(topic) + 8 * len(found)
-        if cost > self._most_remembered:
+    def _put_in_cache(self, topic: str, found: tuple[Value, ...]) -> None:
+        """If there is no room, the cache is emptied: to search again is cheap."""
+        size = ENTRY_BYTES + getsizeof(topic) + getsizeof(found)
+        if size > self._most_cached:
             return
-        if self._remembered + cost > self._most_remembered:
-            self._forget()
-        self._found[topic] = found
-        self._remembered += cost
+        if self._cached + size > self._most_cached:
+            self._empty_cache()
+        self._cache[topic] = found
+        self._cached += size
 
-    def _forget(self) -> None:
-        self._found.clear()
-        self._remembered = 0
+    def _empty_cache(self) -> None:
+        self._cache.clear()
+        self._cached = 0
 
 
 def _values_of(node: _Node[Value], level: str) -> Iterator[Value]:

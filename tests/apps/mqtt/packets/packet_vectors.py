@@ -51,6 +51,11 @@ CONNECTS = [
         "10 12  0004 4d515454 04 34 ffff  0001 61  0001 77 0000",
         Connect(V3, "a", clean_start=False, keep_alive=65535, will=Will("w", b"", 2, retain=True)),
     ),
+    (
+        V3,
+        "10 12  0004 4d515454 04 06 0000  0001 61  0001 77 0000",
+        Connect(V3, "a", will=Will("w", b"")),
+    ),
     # Figure 1.4: a text of A and U+2A6D4.
     (
         V3,

@@ -6,7 +6,6 @@ then has according to the standard.
 
 from dataclasses import fields, is_dataclass, replace
 
-import mqtt5
 import pytest
 from drawn_packets import connects, from_client, from_server
 from hypothesis import given, settings
@@ -24,6 +23,8 @@ from zaichik.apps.mqtt.packets import (
     encode,
 )
 from zaichik.apps.mqtt.packets.codes import ALLOWED
+
+mqtt5 = pytest.importorskip("mqtt5", reason="only the extra `dev` has it")
 
 pytestmark = pytest.mark.unmeasured
 

@@ -4,6 +4,7 @@ import pytest
 from packet_vectors import CLIENTS, CONNECTS, PROPERTIES, SERVERS, WORDIER
 
 from zaichik.apps.mqtt.packets import (
+    NO_PROPERTIES,
     ConnAck,
     Connect,
     PacketDecoder,
@@ -63,7 +64,10 @@ def test_what_may_be_left_out_may_be_there(version, data, packet):
 @pytest.mark.parametrize(("owner", "data", "properties"), PROPERTIES)
 def test_properties_have_their_bytes(owner, data, properties):
     assert encode_properties(properties, owner).hex() == data.replace(" ", "")
-    assert decode_properties(bytes.fromhex(data), owner) == properties
+    found = decode_properties(bytes.fromhex(data), owner)
+    assert found == properties
+    # None at all are always the same object, which is compared in no time.
+    assert (found is NO_PROPERTIES) == (data == "00")
 
 
 @pytest.mark.parametrize(

@@ -180,11 +180,33 @@ def test_a_packet_in_many_pieces_is_looked_at_once(monkeypatch):
     assert len(looks) == 2
 
 
-def test_many_properties_take_no_more_time_each():
-    """100,000 of them are read in one pass, not copied one by one."""
-    many = tuple(("", "") for _ in range(100_000))
+@pytest.mark.parametrize("count", [1, 65_536 // 7, 65_536 // 7 + 1])
+def test_properties_have_a_bound(count):
+    """A megabyte of them would hold up all other clients."""
+    many = tuple(("a", "b") for _ in range(count))
     packet = Publish("a", properties=Properties(user_properties=many))
-    assert server(V5, 1_000_000).feed(encode(packet, V5)) == [packet]
+    data = encode(packet, V5)
+    decoder = server(V5, 1_000_000)
+    if count * 7 <= 65_536:
+        assert decoder.feed(data) == [packet]
+    else:
+        error = refused(decoder, data.hex())
+        assert error.reason_code is ReasonCode.QUOTA_EXCEEDED
+        assert "at most 65,536" in error.text
+
+
+def test_packets_without_a_payload_have_a_bound():
+    """It is that of CONNECT and PUBLISH, if that one is smaller."""
+    decoder = server(V3, 1_000_000)
+    fits = Subscribe(1, (Subscription("a" * (65_536 - 4 - 5)),))
+    assert len(encode(fits, V3)) == 65_536
+    assert decoder.feed(encode(fits, V3)) == [fits]
+    with pytest.raises(PacketTooLarge, match="at most 65,536"):
+        decoder.feed(encode(Subscribe(1, (Subscription("a" * (65_536 - 4 - 4)),)), V3))
+    with pytest.raises(PacketTooLarge, match="at most 1,000"):
+        server(V3).feed(encode(fits, V3))
+    with pytest.raises(PacketTooLarge, match="at most 1,000"):
+        server(V3).feed(encode(Unsubscribe(1, ("a" * 1000,)), V3))
 
 
 # -- what cannot be written ------------------------------------------------------------------------
@@ -243,14 +265,22 @@ def test_what_cannot_be_written_says_why(packet, version, reason):
 
 
 def test_a_packet_of_more_than_a_length_can_say_is_not_written(monkeypatch):
-    for module in (hot, table, encoder):
-        monkeypatch.setattr(module, "LARGEST_VARINT", 100)
     packet = Publish("a", bytes(100))
-    for write in (encode, table.encode_by_table):
-        with pytest.raises(Unencodable, match="PUBLISH of 10"):
-            write(packet, V5)
-    with pytest.raises(Unencodable, match="PUBLISH of 10"):
-        PublishTemplate(packet, V5).encode()
+    size = 2 + 1 + 1 + 100
+    for most in (size, size - 1):
+        for module in (hot, table, encoder):
+            monkeypatch.setattr(module, "LARGEST_VARINT", most)
+        for write in (encode, table.encode_by_table, template_alone):
+            if most == size:
+                assert len(write(packet, V5)) == 2 + size
+            else:
+                with pytest.raises(Unencodable, match="PUBLISH of 104 bytes"):
+                    write(packet, V5)
+
+
+def template_alone(packet, version):
+    """Encode by a template, for one client."""
+    return PublishTemplate(packet, version).encode()
 
 
 @pytest.mark.parametrize(

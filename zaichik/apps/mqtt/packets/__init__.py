@@ -10,7 +10,7 @@
 | `fields` | fields that only one or two packets have |
 | `declared` | the fifteen packets, each with its fields: begin here |
 | `table` | reads and writes any packet as it is declared |
-| `hot` | the same for the five packets that come by the thousand |
+| `hot` | the same, faster, for the packets that come by the thousand |
 | `decoder` | bytes in any pieces in, packets out |
 | `encoder` | packets to bytes; one message for many clients |
 """

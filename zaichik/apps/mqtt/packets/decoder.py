@@ -12,6 +12,11 @@ from zaichik.apps.mqtt.packets.roles import CLIENT, NEW_CLIENT, SERVER
 # A fixed header is the first byte, then a length of one to four bytes.
 _SMALLEST: Final = 2
 
+# Bytes of the largest packet that has no payload. A megabyte of filters with a character each would
+# take a second to read, in which no other client is served.
+MOST_WITHOUT_PAYLOAD: Final = 64 * 1024
+_WITH_PAYLOAD: Final = {PacketType.CONNECT, PacketType.PUBLISH}
+
 
 class PacketDecoder:
     """Cuts the bytes of one connection into packets.
@@ -21,7 +26,8 @@ class PacketDecoder:
     So what is kept is always less than one packet.
 
     Args:
-        max_packet: bytes of the largest packet, fixed header and all.
+        max_packet: bytes of the largest packet, fixed header and all. Packets that have no payload
+            have at most `MOST_WITHOUT_PAYLOAD`.
         version: None for a server; for a client, the one that it has asked for.
 
     Attributes:
@@ -132,8 +138,11 @@ class PacketDecoder:
 
         begin = here + 1
         end = begin + size
-        if end - at > self._max_packet:
-            raise PacketTooLarge(end - at, self._max_packet)
+        most = self._max_packet
+        if data[at] >> 4 not in _WITH_PAYLOAD:
+            most = min(most, MOST_WITHOUT_PAYLOAD)
+        if end - at > most:
+            raise PacketTooLarge(end - at, most)
         return begin, end
 
     def _fail(self, error: Malformed) -> None:

@@ -29,12 +29,16 @@ class Malformed(Exception):
     """
 
     def __init__(self, reason_code: ReasonCode, text: str) -> None:
-        super().__init__(text)
+        super().__init__(reason_code, text)
         self.reason_code = reason_code
         self.text = text
         self.packet_type: PacketType | None = None
         self.version: Version | None = None
         self.before: list[Packet] = []
+
+    def __str__(self) -> str:
+        """What is wrong."""
+        return self.text
 
 
 class PacketTooLarge(Malformed):
@@ -43,6 +47,7 @@ class PacketTooLarge(Malformed):
     def __init__(self, size: int, most: int) -> None:
         text = f"a packet of {size:,} bytes; at most {most:,} are read"
         super().__init__(ReasonCode.PACKET_TOO_LARGE, text)
+        self.args = (size, most)  # of which a copy is made
 
 
 class UnsupportedVersion(Malformed):
@@ -58,6 +63,7 @@ class UnsupportedVersion(Malformed):
     def __init__(self, level: int) -> None:
         text = f"protocol level {level}; 4 (MQTT 3.1.1) and 5 are known"
         super().__init__(ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, text)
+        self.args = (level,)  # of which a copy is made
         # A client of an older version reads a return code. One of a later version should understand
         # version 5: a reason code, and no properties.
         if level < 5:

@@ -1,4 +1,4 @@
-"""The five packets that come by the thousand, by hand: PUBLISH and what acknowledges it.
+"""The packets that come by the thousand, by hand: PUBLISH, what acknowledges it, and pings.
 
 They are read and written here as if nothing had been declared, several times as fast as from their
 declaration. This file knows the usual case only. Everything else, be it wrong, rare or too long, is
@@ -12,6 +12,8 @@ from typing import Final
 
 from zaichik.apps.mqtt.packets.codes import PacketType, Version
 from zaichik.apps.mqtt.packets.declared import (
+    PingReq,
+    PingResp,
     PubAck,
     PubComp,
     Publish,
@@ -44,6 +46,7 @@ ACKNOWLEDGEMENTS: Final[dict[int, type[PubAck | PubRec | PubRel | PubComp]]] = {
     0x62: PubRel,
     0x70: PubComp,
 }
+PINGS: Final[dict[int, PingReq | PingResp]] = {0xC0: PingReq(), 0xD0: PingResp()}
 # First byte and length, without a reason code.
 _ACKNOWLEDGED_BY: Final = {kind: bytes([first, 2]) for first, kind in ACKNOWLEDGEMENTS.items()}
 
@@ -95,6 +98,15 @@ def read_acknowledgement(
     if not packet_id:
         return None
     return ACKNOWLEDGEMENTS[first](packet_id)
+
+
+def read_ping(
+    version: Version, first: int, data: bytes, begin: int, end: int
+) -> PingReq | PingResp | None:
+    """Returns a ping, as `decode_body` does; None if it has a body, which it may not."""
+    if begin != end:
+        return None
+    return PINGS[first]
 
 
 def write_publish(packet: Publish, version: Version) -> bytes:

@@ -81,6 +81,10 @@ class Properties:
 
 NO_PROPERTIES: Final = Properties()
 
+# Bytes of all properties of a packet. A megabyte of short ones would take half a second to read, in
+# which no other client is served.
+MOST_BYTES: Final = 64 * 1024
+
 
 @dataclass(slots=True, eq=False)
 class Property:
@@ -105,7 +109,7 @@ class Property:
     number_byte: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        """What is asked for with each packet is found out once."""
+        """Derive what would otherwise be derived for each packet."""
         self.is_list = bool(self.repeats)
         self.number_byte = bytes([self.number])
 
@@ -189,18 +193,21 @@ class PropertiesOf(WireType):
         super().__init__("properties")
         self._owner = owner
         self._rows = [row for row in TABLE if owner in row.owners]
-        # The standard has variable byte integers for numbers. All there are have one byte.
+        # The standard makes numbers variable byte integers, but none has more than one byte.
         self._by_number = {row.number: row for row in self._rows}
-        # What this packet may not have is asked for together.
+        # Those that this packet may not have are compared in one go.
         others = [row for row in TABLE if owner not in row.owners]
         self._others_of = attrgetter(*[row.name for row in others])
         self._no_others = self._others_of(NO_PROPERTIES)
 
     def read(self, body: Body) -> Properties:
-        """Each at most once, but for those that may repeat."""
+        """Each at most once, except those that may be repeated."""
         size = VARINT.read(body)
         if size == 0:
             return NO_PROPERTIES
+        if size > MOST_BYTES:
+            text = f"{size:,} bytes of properties; at most {MOST_BYTES:,} are read"
+            raise Malformed(ReasonCode.QUOTA_EXCEEDED, text)
         end = body.at + size
         if end > body.end:
             raise Malformed(ReasonCode.MALFORMED_PACKET, "properties that end after the packet")
@@ -213,7 +220,7 @@ class PropertiesOf(WireType):
             number = inner.byte()
             row = self._by_number.get(number)
             if row is None:
-                raise self._unexpected(number)
+                raise self._refusal(number)
             if row.is_list:
                 repeated = lists.setdefault(row.name, [])
                 if repeated and self._owner not in row.repeats:
@@ -227,7 +234,7 @@ class PropertiesOf(WireType):
             values[name] = tuple(repeated)
         return Properties(**values)
 
-    def _unexpected(self, number: int) -> Malformed:
+    def _refusal(self, number: int) -> Malformed:
         for row in TABLE:
             if row.number == number:
                 text = f"the property {row.name}, which {self._owner.name} may not have"
@@ -236,14 +243,14 @@ class PropertiesOf(WireType):
         return Malformed(ReasonCode.MALFORMED_PACKET, text)
 
     def write(self, value: Properties, version: Version) -> bytes:
-        """Their length, and they."""
+        """After their length, in the order of their numbers."""
         if value is NO_PROPERTIES:
             return b"\0"
         data = self.write_all(value, version)
         return VARINT.write(len(data), version) + data
 
     def write_all(self, value: Properties, version: Version) -> bytes:
-        """Returns them in the order of their numbers, without their length.
+        """Returns the same without the length.
 
         Raises:
             Unencodable: as `write`.

@@ -11,7 +11,9 @@ from zaichik.apps.mqtt.packets.errors import Malformed
 from zaichik.apps.mqtt.packets.hot import (
     ACKNOWLEDGEMENTS,
     FLAGS,
+    PINGS,
     read_acknowledgement,
+    read_ping,
     read_publish,
 )
 from zaichik.apps.mqtt.packets.table import BY_FIRST_BYTE, Reader, decode_body
@@ -101,6 +103,8 @@ class Role:
                 self.readers[first] = read_publish
             elif first in ACKNOWLEDGEMENTS:
                 self.readers[first] = read_acknowledgement
+            elif first in PINGS:
+                self.readers[first] = read_ping
             else:
                 self.readers[first] = decode
 
