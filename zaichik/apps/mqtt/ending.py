@@ -13,6 +13,11 @@ class Ending(Exception):
     """
 
     def __init__(self, code: ReasonCode, text: str, *, is_told: bool = False) -> None:
-        super().__init__(text)
+        super().__init__(code, text)
         self.code = code
+        self.text = text
         self.is_told = is_told
+
+    def __str__(self) -> str:
+        """Why, for the log."""
+        return self.text
