@@ -731,6 +731,14 @@ def test_the_gateway_for_the_original_is_measured():
 
 
 @pytest.mark.long
+def test_the_gateway_for_mqtt_is_measured():
+    done = run("benchmarks.mqtt", "--readers", "3", "--messages", "300", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert [line[:2] for line in lines[1:]] == [["0", "1"], ["0", "3"], ["1", "1"], ["1", "3"]]
+
+
+@pytest.mark.long
 def test_what_looking_costs_is_measured():
     done = run("benchmarks.views", "--quick")
     assert done.returncode == 0, done.stderr

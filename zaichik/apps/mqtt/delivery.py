@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from zaichik.apps.mqtt import forwarding
 from zaichik.apps.mqtt.output import Output
 from zaichik.apps.mqtt.packets import (
+    NO_PROPERTIES,
     PubComp,
     Publish,
     PublishTemplate,
@@ -138,7 +139,9 @@ class Delivery:
         template = entry.templates.get(self._version)
         if template is not None:
             return template
-        properties = forwarding.restored(entry.properties)
+        properties = NO_PROPERTIES
+        if entry.properties:
+            properties = forwarding.restored(entry.properties)
         told = forwarding.as_of(properties, entry.timestamp, self._now_us() / 1e6)
         if told is None:
             return None

@@ -15,7 +15,7 @@ from itertools import groupby
 
 from zaichik import BrokerError, Client, EpochChanged
 from zaichik.apps.mqtt import forwarding
-from zaichik.apps.mqtt.packets import Publish, ReasonCode
+from zaichik.apps.mqtt.packets import NO_PROPERTIES, Publish, ReasonCode
 from zaichik.apps.mqtt.publications import Publication, Publications
 from zaichik.apps.mqtt.retained import Retained, Row
 from zaichik.apps.mqtt.spaces import RETAINED, Spaces, is_storable
@@ -92,17 +92,23 @@ class Publisher:
     def outgoing(self, message: Publish) -> Outgoing:
         """Returns where a message goes; or, in its code, why it goes nowhere (MQ-1)."""
         topic = message.topic
-        properties = forwarding.stored(message.properties)
-        address = self._spaces.address(topic, properties)
+        address = self._spaces.address(topic)
         one = Outgoing(message, address.space, address.key)
         if topic.startswith("$"):
             one.code = ReasonCode.NOT_AUTHORIZED
-        elif not is_storable(self._spaces.address(topic)) or topic == f"{address.space}/":
+        elif not is_storable(address) or topic == f"{address.space}/":
             one.code = ReasonCode.TOPIC_NAME_INVALID
-        elif not is_storable(address):
-            # The topic and its properties share the bytes of a key (MQ-3).
-            one.code = ReasonCode.QUOTA_EXCEEDED
+        elif message.properties is not NO_PROPERTIES:
+            self._add_properties(one)
         return one
+
+    def _add_properties(self, one: Outgoing) -> None:
+        """Put a message's properties into its key: they share its bytes with the topic (MQ-3)."""
+        message = one.message
+        address = self._spaces.address(message.topic, forwarding.stored(message.properties))
+        one.key = address.key
+        if not is_storable(address):
+            one.code = ReasonCode.QUOTA_EXCEEDED
 
     async def publish(
         self, via: Client, messages: Sequence[Publish], publisher: str, number: int = 0

@@ -17,7 +17,7 @@ from anyio.lowlevel import checkpoint
 from zaichik import Client, DeletionsMissed, Lagged, Message
 from zaichik.apps.mqtt.counters import Counters
 from zaichik.apps.mqtt.filters import topic_problem
-from zaichik.apps.mqtt.publications import Publications
+from zaichik.apps.mqtt.publications import UNKNOWN, Publications
 from zaichik.apps.mqtt.spaces import Spaces
 from zaichik.apps.mqtt.subscription import Reader, Subscription, Subscriptions
 from zaichik.apps.mqtt.tail import Entry, Place, Tail
@@ -55,10 +55,11 @@ class Sources:
         readers = self.subscriptions.matching(topic)
         if not readers:
             return None
-        if topic_problem(topic) is not None:
+        known = self.publications[message.topic].get(message.offset)
+        # What the gateway has published itself was checked then.
+        if known is UNKNOWN and topic_problem(topic) is not None:
             self.counters.unreadable += 1
             return None
-        known = self.publications[message.topic].get(message.offset)
         return Entry(
             space=message.topic,
             offset=message.offset,

@@ -11,6 +11,7 @@ What the table has is in memory as well, because a filter may match any of it.
 """
 
 import heapq
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -135,15 +136,23 @@ class Retained:
             subscription: of the client, which has the topics of the broker that it may read.
             spaces: where MQTT's topics are.
         """
-        topics = [topic_filter]
-        if "+" in topic_filter or "#" in topic_filter:
-            tree: FilterTree[None] = FilterTree(remembered=0)
-            tree.add(topic_filter, None)
-            topics = [topic for topic in self._kept if tree.match(topic)]
-        for topic in topics:
+        for topic in self._topics(topic_filter):
             kept = self._kept.get(topic)
             if kept is not None and spaces.space_of(topic) in subscription.starts:
                 yield self._entry(topic, kept), subscription
+
+    def _topics(self, topic_filter: str) -> Iterator[str]:
+        """Yields the topics that a filter matches, of those that are there now."""
+        if "+" not in topic_filter and "#" not in topic_filter:
+            yield topic_filter
+            return
+        tree: FilterTree[None] = FilterTree(remembered=0)
+        tree.add(topic_filter, None)
+        # Most topics are told by their beginning, for a tenth of the time.
+        literal = re.split("[+#]", topic_filter)[0].rstrip("/")
+        for topic in list(self._kept):
+            if topic.startswith(literal) and tree.match(topic):
+                yield topic
 
     def _entry(self, topic: str, kept: _Kept) -> Entry:
         row = kept.row

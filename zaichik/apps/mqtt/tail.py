@@ -40,6 +40,7 @@ class Entry:
         readers: who wants it, and by which filters.
         number: its number in the tail; -1 if it is in none.
         templates: by the version of the protocol, what makes its packets.
+        size: about how many bytes it takes here.
     """
 
     space: str
@@ -54,11 +55,11 @@ class Entry:
     readers: dict[Reader, list[Subscription]]
     number: int = -1
     templates: dict[Version, PublishTemplate] = field(default_factory=dict)
+    size: int = field(init=False)
 
-    @property
-    def size(self) -> int:
-        """About how many bytes it takes here."""
-        return len(self.topic) + len(self.properties) + len(self.payload) + OVERHEAD
+    def __post_init__(self) -> None:
+        """Count the bytes once."""
+        self.size = len(self.topic) + len(self.properties) + len(self.payload) + OVERHEAD
 
 
 @dataclass(slots=True)
