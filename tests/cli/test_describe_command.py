@@ -20,7 +20,8 @@ def test_the_broker_shows_its_state_and_limits(zaichik):
     assert lines[0] == f"zaichik {version('zaichik')}"
     assert any(line.split() == ["connections", "1"] for line in lines)
     assert any(line.startswith("max_frame          1.125 MiB") for line in lines)
-    assert any(line.split() == ["sessions", "0"] for line in lines)
+    # The broker is shared with other files, which may have left some.
+    assert any(re.fullmatch(r"sessions +\d+", line) for line in lines)
     told = zaichik("describe", "--json").json
     assert told["limits"]["max_batch"] == 8192
 
