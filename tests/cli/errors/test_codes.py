@@ -6,6 +6,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from offenders import each
 
@@ -23,28 +24,51 @@ ABSTRACT = {"ZaichikError", "BrokerError"}
 by_name = each("section", SECTIONS, shown=lambda section: f"{section.frame}-{section.name}")
 
 
+Kind = TypeVar("Kind", bound=ast.AST)
+
+
 @cache
-def nodes() -> tuple[list[ast.ClassDef], list[ast.Call]]:
-    """The classes and the calls in the package's sources, which are read and not imported: some
-    need Spark.
-    """
-    trees = [
+def trees() -> list[ast.Module]:
+    """The package's sources, which are read and not imported: some need Spark."""
+    return [
         ast.parse(path.read_text(encoding="utf-8"))
         for path in sorted((ROOT / "zaichik").rglob("*.py"))
     ]
-    every = [node for tree in trees for node in ast.walk(tree)]
-    return [node for node in every if isinstance(node, ast.ClassDef)], [
-        n for n in every if isinstance(n, ast.Call)
-    ]
+
+
+def nodes(kind: type[Kind], tree: ast.Module) -> list[Kind]:
+    """All nodes of that kind in a module."""
+    return [node for node in ast.walk(tree) if isinstance(node, kind)]
 
 
 def explained_classes() -> set[str]:
-    """The names of all classes that derive from `Explained`, at whatever distance."""
-    bases = {node.name: {getattr(base, "id", "") for base in node.bases} for node in nodes()[0]}
-    found = {"Explained"}
-    while more := {name for name, parents in bases.items() if parents & found} - found:
-        found |= more
-    return found - {"Explained"}
+    """The names of all classes that derive from `Explained`, at whatever distance.
+
+    A base is the class of that name in the same module, if there is one: two modules may each have
+    a `Malformed`.
+    """
+    bases = {
+        (number, node.name): {getattr(base, "id", "") for base in node.bases}
+        for number, tree in enumerate(trees())
+        for node in nodes(ast.ClassDef, tree)
+    }
+    found: set[tuple[int, str]] = set()
+
+    def derives(number: int, base: str) -> bool:
+        if (number, base) in bases:
+            return base == "Explained" or (number, base) in found
+        return base == "Explained" or any(name == base for _, name in found)
+
+    def more() -> set[tuple[int, str]]:
+        return {
+            (number, name)
+            for (number, name), parents in bases.items()
+            if any(derives(number, base) for base in parents)
+        } - found
+
+    while added := more():
+        found |= added
+    return {name for _, name in found}
 
 
 def name_of_class(name: str) -> str:
@@ -82,7 +106,8 @@ def test_the_errors_that_the_reader_finds_are_those_there_are():
 def test_no_error_is_raised_without_a_code():
     assert not [
         call.lineno
-        for call in nodes()[1]
+        for tree in trees()
+        for call in nodes(ast.Call, tree)
         if getattr(call.func, "id", "") in ABSTRACT | {"Explained"}
     ]
 
