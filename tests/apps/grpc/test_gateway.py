@@ -143,6 +143,16 @@ async def test_a_client_that_answers_no_ping_is_cut_off(monkeypatch):
         assert b"ping_timeout" in await everything(stream)
 
 
+@pytest.mark.parametrize("beginning", [b"", GREETING[:10], GREETING[:24]])
+async def test_a_client_that_does_not_greet_is_cut_off(monkeypatch, beginning):
+    """It would take the place of another connection."""
+    monkeypatch.setattr(gateway_module, "GREETING_MS", 50)
+    async with gateway() as running, await anyio.connect_tcp("127.0.0.1", running.port) as stream:
+        if beginning:
+            await stream.send(beginning)
+        await everything(stream)
+
+
 PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0])
 
 
