@@ -75,6 +75,26 @@ async def test_a_client_may_ask_for_them_always_if_the_filter_is_new_or_never(ha
 
 
 @pytest.mark.anyio
+async def test_a_client_that_acknowledges_nothing_does_not_have_them_pile_up():
+    """However often it subscribes: what waits for a filter is sent once."""
+    few = Properties(receive_maximum=1)
+    async with mqtt_gateway() as running:
+        await running.publish("a", b"1", retain=True)
+        await running.publish("b", b"2", retain=True)
+        async with running.connected("it", properties=few) as client:
+            await client.subscribe("a", qos=1)
+            unanswered = await client.read()
+            for number in range(20):
+                await client.subscribe(f"b/{number}/#", "b/#", "b/#", qos=1)
+                await client.unsubscribe(f"b/{number}/#")
+            delivery = running.state.sessions.all[SessionId("it")].delivery
+            assert len(delivery._retained) <= 3
+            await client.acknowledge(unanswered)
+            assert await client.payloads(1) == [b"2"]
+            assert await client.nothing()
+
+
+@pytest.mark.anyio
 async def test_they_are_not_sent_when_a_session_is_resumed_nor_for_shares():
     async with mqtt_gateway() as running:
         await running.publish("a", b"1", retain=True)

@@ -256,7 +256,7 @@ class Conversation:
             messages = self._state.retained.matching(
                 one.topic_filter, one.subscription, self._state.spaces
             )
-            self._delivery.send_retained(messages)
+            self._delivery.send_retained(one.subscription, messages)
 
     async def _unsubscribe(self, packet: Unsubscribe) -> None:
         codes: list[ReasonCode] = []

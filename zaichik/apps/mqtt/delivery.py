@@ -69,7 +69,8 @@ class Delivery:
         self._now_us = now_us
         self._counters = counters
         # Retained messages for filters that are new, in the order of the filters.
-        self._retained: list[Iterator[tuple[Entry, Subscription]]] = []
+        # By the filter, in the order in which they are sent.
+        self._retained: dict[Subscription, Iterator[tuple[Entry, Subscription]]] = {}
         # The one that there was no room for.
         self._next_retained: tuple[Entry, Subscription] | None = None
         # Called when there may be room again, for groups.
@@ -168,9 +169,20 @@ class Delivery:
                 template = PublishTemplate(late, self._version)
             self._write(_encoded(template, message, identifier, dup=True))
 
-    def send_retained(self, messages: Iterator[tuple[Entry, Subscription]]) -> None:
-        """Send retained messages for new filters, as fast as there is room (MQ-10)."""
-        self._retained.append(messages)
+    def send_retained(
+        self, subscription: Subscription, messages: Iterator[tuple[Entry, Subscription]]
+    ) -> None:
+        """Send the retained messages of a filter, as fast as there is room (MQ-10).
+
+        If some still wait for that filter, they are sent once. So no more filters wait than the
+        session has, however often a client that acknowledges nothing subscribes.
+        """
+        self._retained.pop(subscription, None)
+        self._retained[subscription] = messages
+        if len(self._retained) > len(self._session.subscriptions):
+            for one in list(self._retained):
+                if not one.is_active:
+                    del self._retained[one]
 
     def pump(self) -> None:
         """Send what waits, as far as there is room."""
@@ -183,10 +195,11 @@ class Delivery:
 
     def _pump_retained(self) -> None:
         while self._retained:
+            first = next(iter(self._retained))
             if self._next_retained is None:
-                self._next_retained = next(self._retained[0], None)
+                self._next_retained = next(self._retained[first], None)
             if self._next_retained is None:
-                del self._retained[0]
+                del self._retained[first]
                 continue
             entry, subscription = self._next_retained
             identifiers: tuple[int, ...] = ()
