@@ -1,6 +1,10 @@
 """Retained messages (MQ-9, MQ-10)."""
 
+import itertools
+
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from mqtt_clients import KEPT, V4, V5, mqtt_gateway, without_id
 
 from zaichik.apps.mqtt.packets import Properties, Publish, ReasonCode
@@ -92,6 +96,33 @@ async def test_a_client_that_acknowledges_nothing_does_not_have_them_pile_up():
             await client.acknowledge(unanswered)
             assert await client.payloads(1) == [b"2"]
             assert await client.nothing()
+
+
+@pytest.mark.anyio
+async def test_others_have_their_turn_before_the_next_filter_is_searched_for(monkeypatch):
+    """A filter may have to be compared with all topics."""
+    events = []
+    matching = Retained.matching
+
+    def noted(*arguments):
+        yield from matching(*arguments)
+        events.append("searched")
+
+    async def other():
+        while True:
+            events.append("turn")
+            await checkpoint()
+
+    monkeypatch.setattr(Retained, "matching", noted)
+    async with mqtt_gateway() as running, anyio.create_task_group() as tasks:
+        await running.publish("a/b", b"1", retain=True)
+        async with running.connected() as client:
+            tasks.start_soon(other)
+            await client.subscribe("x/+", "y/+", "+/b")
+            assert await client.payloads(1) == [b"1"]
+        tasks.cancel_scope.cancel()
+    assert events.count("searched") == 3
+    assert ("searched", "searched") not in itertools.pairwise(events)
 
 
 @pytest.mark.anyio
