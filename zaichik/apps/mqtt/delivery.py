@@ -179,6 +179,8 @@ class Delivery:
         session has, however often a client that acknowledges nothing subscribes.
         """
         self._retained.pop(subscription, None)
+        if self._next_retained is not None and self._next_retained[1] is subscription:
+            self._next_retained = None
         self._retained[subscription] = messages
         if len(self._retained) > len(self._session.subscriptions):
             for one in list(self._retained):
