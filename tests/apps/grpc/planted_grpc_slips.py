@@ -118,6 +118,21 @@ GRPC_SLIPS = [
         f"{GATEWAY}_other_machines_do_not_reach_it_if_the_broker_asks_nobody",
     ),
     Slip(
+        "damaged requests are the gateway's fault",
+        "service:_abort",
+        "StatusCode.INVALID_ARGUMENT",
+        "StatusCode.INTERNAL",
+        f"{GATEWAY}_bytes_that_are_no_request_are_the_callers_fault",
+        nth=2,
+    ),
+    Slip(
+        "a batch of too many messages is converted before it is refused",
+        "service:Service.Publish",
+        "_check_count(request, client.welcome.max_batch)",
+        "pass",
+        f"{PUBLISHING}_messages_of_a_batch_that_has_too_many_are_not_looked_at",
+    ),
+    Slip(
         "callers read what a bug has said",
         "service:_abort",
         'f"the gateway has a bug; its log says more [{code}]"',

@@ -143,6 +143,16 @@ async def test_a_client_that_answers_no_ping_is_cut_off(monkeypatch):
         assert b"ping_timeout" in await everything(stream)
 
 
+@pytest.mark.parametrize("beginning", [b"", GREETING[:10], GREETING[:24]])
+async def test_a_client_that_does_not_greet_is_cut_off(monkeypatch, beginning):
+    """It would take the place of another connection."""
+    monkeypatch.setattr(gateway_module, "GREETING_MS", 50)
+    async with gateway() as running, await anyio.connect_tcp("127.0.0.1", running.port) as stream:
+        if beginning:
+            await stream.send(beginning)
+        await everything(stream)
+
+
 PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0])
 
 
@@ -204,6 +214,37 @@ async def test_a_bug_ends_its_call_only_and_is_logged(monkeypatch, caplog):
     assert "a bug ended a call" in caplog.text
     assert "LookupError: secret" in caplog.text
     caplog.clear()
+
+
+@pytest.mark.parametrize("method", ["Publish", "Subscribe"])
+@pytest.mark.parametrize("damaged", [b"\xff\xff\xff", b"\x0a\x02\xff\xfe", b"\x0a\x05abc"])
+async def test_bytes_that_are_no_request_are_the_callers_fault(method, damaged):
+    """And no bug of the gateway, whose log they would fill."""
+    async with gateway() as running:
+        call = running.channel.stream_stream(f"/{NAME}/{method}")(iter([damaged]))
+        error = await refused(call.read(), grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
+        assert "no request" in error.details()
+
+
+async def test_a_later_request_that_is_none_ends_the_call():
+    async with gateway() as running:
+        start = pb.SubscribeRequest(start=pb.Start(topic="a")).SerializeToString()
+        call = running.channel.stream_stream(f"/{NAME}/Subscribe")(iter([start, b"\xff"]))
+
+        async def all_of():
+            while await call.read() is not aio.EOF:
+                pass
+
+        await refused(all_of(), grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
+
+
+async def test_fields_of_a_later_version_are_passed_over():
+    later = b"\xfa\x7f\x03new"
+    async with gateway() as running:
+        await running.stub.CreateTopic(pb.CreateTopicRequest(topic="a"))
+        describe = running.channel.unary_unary(f"/{NAME}/Describe")
+        request = pb.DescribeRequest(topic="a").SerializeToString() + later
+        assert pb.DescribeResponse.FromString(await describe(request)).epoch
 
 
 # -- health and reflection -------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from grpc import aio
 
 import zaichik
 from zaichik.apps.grpc import broker_pb2 as pb
+from zaichik.apps.grpc import service
 
 pytestmark = pytest.mark.anyio
 
@@ -119,6 +120,17 @@ async def test_what_the_broker_does_not_take_is_an_invalid_argument(request_, co
     async with gateway(max_message=4096, max_batch=8) as running:
         call = running.stub.Publish(iter([request_]))
         await refused(call.read(), grpc.StatusCode.INVALID_ARGUMENT, code)
+
+
+async def test_messages_of_a_batch_that_has_too_many_are_not_looked_at(monkeypatch):
+    """A request has room for very many empty ones."""
+    looked_at = []
+    monkeypatch.setattr(service, "_to_publish", looked_at.append)
+    async with gateway(max_message=4096, max_batch=8) as running:
+        call = running.stub.Publish(iter([batch(*[(None, b"")] * 1000)]))
+        error = await refused(call.read(), grpc.StatusCode.INVALID_ARGUMENT, "BATCH_TOO_LARGE")
+    assert "1,000 messages" in error.details()
+    assert looked_at == []
 
 
 async def test_the_largest_batch_is_taken():

@@ -318,10 +318,42 @@ async def test_a_message_that_was_acknowledged_before_a_subscribe_does_not_come(
 
 
 async def test_a_session_has_a_limit_of_filters(monkeypatch):
-    monkeypatch.setattr("zaichik.apps.mqtt.subscribing.MOST_FILTERS", 2)
+    monkeypatch.setattr("zaichik.apps.mqtt.quota.MOST_FILTERS", 2)
     async with mqtt_gateway() as running, running.connected("a") as client:
         answer = await client.subscribe("a", "b", "c", "a")
         assert answer.reason_codes == (2, 2, ReasonCode.QUOTA_EXCEEDED, 2)
+        await client.unsubscribe("a")
+        assert (await client.subscribe("c")).reason_codes == (2,)
+
+
+async def test_a_session_has_a_limit_of_levels():
+    """Each takes memory, and may be compared with a message."""
+    filters = [f"{number}/" + "+/" * 198 + "+" for number in range(52)]
+    async with mqtt_gateway() as running, running.connected("a") as client:
+        answer = await client.subscribe(*filters)
+        assert answer.reason_codes == (2,) * 50 + (ReasonCode.QUOTA_EXCEEDED,) * 2
+        assert (await client.subscribe("1/b")).reason_codes == (ReasonCode.QUOTA_EXCEEDED,)
+        await client.unsubscribe(filters[0])
+        assert (await client.subscribe("1/b")).reason_codes == (2,)
+
+
+async def test_the_filters_of_a_session_fit_into_its_row():
+    """Where a character may take twelve bytes, and a message of the broker has a limit."""
+    rabbits = "\N{RABBIT}" * 10_000
+    async with mqtt_gateway() as running, running.connected("a", **KEPT) as client:
+        for number in range(4):
+            assert (await client.subscribe(f"{rabbits}{number}")).reason_codes == (2,)
+        answer = await client.subscribe(rabbits)
+        assert answer.reason_codes == (ReasonCode.QUOTA_EXCEEDED,)
+
+
+async def test_a_group_has_a_name_that_is_a_key_in_the_broker():
+    async with mqtt_gateway() as running, running.connected("a", **KEPT) as client:
+        answer = await client.subscribe(f"$share/{'g' * 1000}/a", f"$share/{'g' * 1010}/a")
+        assert answer.reason_codes == (2, ReasonCode.QUOTA_EXCEEDED)
+        await running.publish("a", b"1")
+        assert await client.payloads(1) == [b"1"]
+        await running.state.save()
 
 
 # -- messages from the client --------------------------------------------------------------------

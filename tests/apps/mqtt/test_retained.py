@@ -1,6 +1,8 @@
 """Retained messages (MQ-9, MQ-10)."""
 
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from mqtt_clients import KEPT, V4, V5, mqtt_gateway, without_id
 
 from zaichik.apps.mqtt.packets import Properties, Publish, ReasonCode
@@ -72,6 +74,55 @@ async def test_a_client_may_ask_for_them_always_if_the_filter_is_new_or_never(ha
             await client.subscribe("a", retain_handling=handling)
             assert len(await client.payloads(count)) == count
             assert await client.nothing()
+
+
+@pytest.mark.anyio
+async def test_a_client_that_acknowledges_nothing_does_not_have_them_pile_up():
+    """However often it subscribes: what waits for a filter is sent once."""
+    few = Properties(receive_maximum=1)
+    async with mqtt_gateway() as running:
+        await running.publish("a", b"1", retain=True)
+        await running.publish("b", b"2", retain=True)
+        async with running.connected("it", properties=few) as client:
+            await client.subscribe("a", qos=1)
+            unanswered = await client.read()
+            for number in range(20):
+                await client.subscribe(f"b/{number}/#", "b/#", "b/#", qos=1)
+                await client.unsubscribe(f"b/{number}/#")
+            delivery = running.state.sessions.all[SessionId("it")].delivery
+            assert len(delivery._retained) <= 3
+            await client.acknowledge(unanswered)
+            assert await client.payloads(1) == [b"2"]
+            assert await client.nothing()
+
+
+@pytest.mark.anyio
+async def test_others_have_their_turn_before_the_next_filter_is_searched_for(monkeypatch):
+    """A filter may have to be compared with all topics."""
+    events = []
+    matching = Retained.matching
+
+    def noted(*arguments):
+        yield from matching(*arguments)
+        events.append("searched")
+
+    async def other():
+        while True:
+            events.append("turn")
+            await checkpoint()
+
+    monkeypatch.setattr(Retained, "matching", noted)
+    async with mqtt_gateway() as running, anyio.create_task_group() as tasks:
+        await running.publish("a/b", b"1", retain=True)
+        async with running.connected() as client:
+            tasks.start_soon(other)
+            await client.subscribe("x/+", "y/+", "+/b")
+            assert await client.payloads(1) == [b"1"]
+        tasks.cancel_scope.cancel()
+    assert events.count("searched") == 3
+    # Each has its turn once in a round, in any order: two searches may follow each other.
+    first = events.index("searched")
+    assert events[first : first + 3] != ["searched"] * 3
 
 
 @pytest.mark.anyio

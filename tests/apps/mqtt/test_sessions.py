@@ -383,3 +383,15 @@ async def test_idle_sessions_cost_no_rows():
         topic = await running.client.topic("mqtt/sessions")
         assert len(await running.stored("mqtt/sessions")) <= before + 1
         assert topic["next_offset"] >= before
+
+
+async def test_the_positions_of_many_sessions_are_stored_in_batches_that_the_broker_takes():
+    """Each row has all filters of its session."""
+    async with mqtt_gateway() as running:
+        filters = [f"{number}/" + "x" * 1000 for number in range(60)]
+        for number in range(20):
+            await away(running, "a", *filters, name=f"client {number}")
+        await running.publish("a", b"1")
+        await running.state.save()
+        rows = [row for row in running.state.sessions.all.values() if row.saved]
+        assert len(rows) == 20

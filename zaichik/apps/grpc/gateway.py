@@ -6,7 +6,8 @@ Its limits are gRPC's own, set here once:
 - `MOST_CONNECTIONS` are open; one more is closed at once.
 - `MOST_CALLS` run at a time; one more is RESOURCE_EXHAUSTED. What each may hold is in `service`.
 - A connection that does not answer a ping is closed, and its calls end, so a client that was
-  unplugged keeps nothing. One that pings too often, or has no call for long, is closed, too.
+  unplugged keeps nothing. One that pings too often, or has no call for long, is closed, too; so is
+  one that does not greet.
 
 Health (`grpc.health.v1`) says whether the broker answers. Reflection lets programs such as grpcurl
 ask for the declaration of the service. Neither asks for a login.
@@ -46,6 +47,7 @@ PING_MS = 30_000  # after this long without a byte, a client is asked whether it
 PING_TIMEOUT_MS = 20_000  # ... and has so long to answer
 LEAST_PING_MS = 10_000  # a client that pings more often than this is told to go away
 IDLE_MS = 300_000  # a connection without a call is closed
+GREETING_MS = 10_000  # a client that has not greeted by then is closed; gRPC would wait 2 minutes
 WATCH_SECONDS = 1.0
 SILENCE_SECONDS = 3.0  # a broker that does not answer for so long is not healthy
 GRACE_SECONDS = 1.0  # for calls that are about to end, when the gateway stops
@@ -170,6 +172,7 @@ def _limits(client: Client) -> list[tuple[str, int]]:
         ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
         ("grpc.max_concurrent_streams", MOST_CALLS_OF_ONE),
         ("grpc.max_connection_idle_ms", IDLE_MS),
+        ("grpc.server_handshake_timeout_ms", GREETING_MS),
         ("grpc.keepalive_time_ms", PING_MS),
         ("grpc.keepalive_timeout_ms", PING_TIMEOUT_MS),
         ("grpc.http2.ping_timeout_ms", PING_TIMEOUT_MS),

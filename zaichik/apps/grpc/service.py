@@ -18,9 +18,11 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
+from google.protobuf.message import DecodeError
 from grpc import StatusCode, aio
 
 from zaichik import (
+    BrokerError,
     Client,
     DeletionsMissed,
     Lagged,
@@ -36,7 +38,7 @@ from zaichik.apps.grpc.statuses import status_of
 from zaichik.apps.grpc.topic_settings import arguments_of, settings_of
 from zaichik.client.messages import Missed, StartAt
 from zaichik.net.background import BackgroundTasks
-from zaichik_protocol import Describe, Error, ErrorCode
+from zaichik_protocol import Describe, Error, ErrorCode, Publish
 
 logger = logging.getLogger("zaichik.grpc.service")
 
@@ -44,6 +46,7 @@ DEFAULT_CREDIT = 1000
 MOST_CREDIT = 10_000  # messages that a caller may have without committing: each takes some memory
 CREDIT_BYTES = 1024 * 1024  # their bytes; a larger message is delivered alone
 CODE = "zaichik-code"  # the trailing metadata with the broker's code
+NOT_A_REQUEST = "these bytes are no request: a text is not UTF-8, or they are cut off or damaged"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Context: TypeAlias = aio.ServicerContext[Any, Any]
@@ -107,6 +110,7 @@ class Service(BrokerServicer):
         """Store batches, and answer each (PUB-1)."""
         async with self._answering(context) as client:
             async for request in requests:
+                _check_count(request, client.welcome.max_batch)
                 result = await client.publish_batch(
                     request.topic,
                     [_to_publish(message) for message in request.messages],
@@ -171,6 +175,9 @@ async def _abort(context: Context, error: Exception) -> None:
             # Our client's, for what the broker would not take.
             code = ErrorCode.INVALID_FIELD.name
             status, text = StatusCode.INVALID_ARGUMENT, f"{error} [{code}]"
+        case DecodeError():
+            code = ErrorCode.INVALID_FIELD.name
+            status, text = StatusCode.INVALID_ARGUMENT, f"{NOT_A_REQUEST} [{code}]"
         case _:
             logger.error("a bug ended a call", exc_info=error)
             code = ErrorCode.INTERNAL.name
@@ -188,6 +195,26 @@ def _first_of(error: Exception) -> Exception:
 def _no_such_topic() -> ZaichikError:
     problem = "there is no topic of this name that this user may see"
     return NoSuchTopic(Error(0, ErrorCode.NO_SUCH_TOPIC, Describe.TYPE, "topic", 0, problem))
+
+
+def _check_count(request: pb.PublishRequest, most: int) -> None:
+    """Refuse a batch of too many messages before any of them is looked at.
+
+    An empty message takes two bytes in a request, and a hundred times as many when it is looked at.
+    A request has room for 600,000 of them.
+
+    Raises:
+        BrokerError: BATCH_TOO_LARGE.
+    """
+    count = len(request.messages)
+    if count > most:
+        problem = (
+            f"a batch of {count:,} messages is too large: the broker accepts at most {most:,} at "
+            "once. Send it in pieces."
+        )
+        raise BrokerError.of(
+            Error(0, ErrorCode.BATCH_TOO_LARGE, Publish.TYPE, "messages", 0, problem)
+        )
 
 
 def _to_publish(message: pb.NewMessage) -> tuple[bytes | None, bytes | None]:

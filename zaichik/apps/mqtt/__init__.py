@@ -19,6 +19,7 @@ To the broker, the gateway is a client like any other; to MQTT's clients, it is 
 | `state` | all of that together, and what happens once a second |
 | `connection` | one connection: bytes, deadlines, and how it ends |
 | `opening`, `conversation`, `subscribing` | CONNECT; each packet after it; SUBSCRIBE |
+| `quota` | what the filters of a session may take |
 | `gateway` | accepting connections |
 | `counters`, `ending` | what was not delivered; why a connection is ended |
 

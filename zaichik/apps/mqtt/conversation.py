@@ -4,6 +4,7 @@ import logging
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from zaichik import ZaichikError
 from zaichik.apps.mqtt.delivery import Delivery
@@ -145,6 +146,9 @@ class Conversation:
             await self._publish(messages)
         # There may be room now.
         self._pump()
+        while self._delivery.is_searching:
+            await checkpoint()
+            self._pump()
 
     async def _carry_out(self, packet: Packet) -> None:
         match packet:
@@ -256,7 +260,7 @@ class Conversation:
             messages = self._state.retained.matching(
                 one.topic_filter, one.subscription, self._state.spaces
             )
-            self._delivery.send_retained(messages)
+            self._delivery.send_retained(one.subscription, messages)
 
     async def _unsubscribe(self, packet: Unsubscribe) -> None:
         codes: list[ReasonCode] = []

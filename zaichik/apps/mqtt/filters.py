@@ -7,8 +7,9 @@ that begin with `$` are the server's own, so wildcards at the beginning do not m
 
 Filters are kept in a trie, whose edges are levels. A topic goes down it once, along all branches
 that fit at the same time: at each level these are the branch with the level's name, and `+`. So a
-match costs the levels of the topic, and not the number of filters. Most messages are of topics that
-were matched before, so matches are cached.
+match costs the levels of the topic, and not the number of filters, unless many filters mix names
+and `+` for the same topics: `quota` bounds those. Most messages are of topics that were matched
+before, so matches are cached.
 """
 
 from collections.abc import Hashable, Iterator

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from zaichik.apps.mqtt.quota import FilterQuota
 from zaichik.apps.mqtt.subscription import Subscription
 from zaichik.apps.mqtt.tail import Entry, Place
 from zaichik.apps.mqtt.window import Window
@@ -58,6 +59,7 @@ class Session:
             connection; `NEVER`.
         left_us: when its client left, by the gateway's clock; None while it is connected.
         subscriptions: its filters, by their text.
+        quota: what they take.
         window: what is in flight to the client.
         received: identifiers of messages of QoS 2 that are stored and not released yet (MQ-6).
         places: by the broker's topic, where it goes on; without one, at the end.
@@ -70,6 +72,7 @@ class Session:
     expiry_s: int = 0
     left_us: int | None = None
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    quota: FilterQuota = field(default_factory=FilterQuota)
     window: Window = field(default_factory=Window)
     received: set[int] = field(default_factory=set)
     places: dict[str, Place] = field(default_factory=dict)

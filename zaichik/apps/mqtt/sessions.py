@@ -12,6 +12,7 @@ from zaichik.apps.mqtt import session_table
 from zaichik.apps.mqtt.counters import Counters
 from zaichik.apps.mqtt.filters import split_share
 from zaichik.apps.mqtt.groups import Group
+from zaichik.apps.mqtt.quota import quota_of
 from zaichik.apps.mqtt.session import Session, SessionId
 from zaichik.apps.mqtt.session_table import GATEWAY, GROUP, GatewayRow
 from zaichik.apps.mqtt.spaces import SESSIONS, Spaces
@@ -21,8 +22,9 @@ from zaichik.base.escapes import shown
 
 logger = logging.getLogger("zaichik.mqtt.sessions")
 
-# Messages of a batch of rows.
+# Messages of a batch of rows, and bytes of several; a row that has more is stored alone.
 ROWS = 500
+BATCH_BYTES = 256 * 1024
 # The gateway's own row says when the gateway was alive, and is stored at least this often.
 OWN_ROW_US = 60_000_000
 
@@ -222,6 +224,7 @@ class Sessions:
 
     def _found_by_filter(self, session: Session, subscription: Subscription) -> None:
         name, topic_filter = split_share(subscription.filter)
+        session.quota.add(quota_of(subscription.filter, self._spaces.reachable(topic_filter)))
         if name is None:
             self._subscriptions.add(topic_filter, subscription)
             return
@@ -241,6 +244,7 @@ class Sessions:
         if subscription is None:
             return False
         name, topic_filter = split_share(text)
+        session.quota.subtract(quota_of(text, self._spaces.reachable(topic_filter)))
         if name is None:
             self._subscriptions.remove(topic_filter, subscription)
             return True
@@ -273,8 +277,8 @@ class Sessions:
         # Last: what was read counts only once the positions of all who have less are stored.
         rows.append((GATEWAY, GatewayRow(now_us, ends, self.epochs).encoded()))
         try:
-            for first in range(0, len(rows), ROWS):
-                await self._client.publish_batch(SESSIONS, rows[first : first + ROWS])
+            for batch in _batches(rows, min(BATCH_BYTES, self._client.welcome.max_message)):
+                await self._client.publish_batch(SESSIONS, batch)
         except BaseException:
             for change in changes:
                 change.reader.is_changed = True
@@ -328,6 +332,21 @@ class Sessions:
             if place is not None and tail.has(place):
                 numbers.append(place.number)
         return min(numbers)
+
+
+def _batches(rows: list[tuple[str, bytes]], most: int) -> Iterator[list[tuple[str, bytes]]]:
+    """Yields the rows in their order, in batches that have at most so many bytes."""
+    batch: list[tuple[str, bytes]] = []
+    size = 0
+    for key, row in rows:
+        row_size = len(key.encode()) + len(row)
+        if batch and (len(batch) == ROWS or size + row_size > most):
+            yield batch
+            batch = []
+            size = 0
+        batch.append((key, row))
+        size += row_size
+    yield batch
 
 
 def group_name(user: str, text: str) -> str:

@@ -6,13 +6,13 @@ from zaichik.apps.mqtt import packets
 from zaichik.apps.mqtt.filters import filter_problem, split_share
 from zaichik.apps.mqtt.logins import Login
 from zaichik.apps.mqtt.packets import ReasonCode
+from zaichik.apps.mqtt.quota import quota_of
 from zaichik.apps.mqtt.session import Session
+from zaichik.apps.mqtt.session_table import GROUP
+from zaichik.apps.mqtt.sessions import group_name
+from zaichik.apps.mqtt.spaces import MOST_KEY_BYTES
 from zaichik.apps.mqtt.state import State
 from zaichik.apps.mqtt.subscription import Subscription
-
-# Of one session: its row must fit into a message of the broker.
-MOST_FILTERS = 1000
-MOST_FILTER_BYTES = 256 * 1024
 
 # Retained messages for a filter: always, if the filter is new, never.
 ALWAYS, IF_NEW = 0, 1
@@ -52,7 +52,7 @@ async def granted(
     for wanted in packet.subscriptions:
         name, topic_filter = split_share(wanted.filter)
         starts = await _starts(state, login, topic_filter)
-        code = _problem(session, wanted.filter, starts)
+        code = _problem(state, session, wanted.filter, starts)
         if code is not None:
             codes.append(code)
             continue
@@ -75,14 +75,23 @@ async def granted(
     return Granted(tuple(codes), tuple(retained))
 
 
-def _problem(session: Session, text: str, starts: dict[str, int]) -> ReasonCode | None:
+def _problem(
+    state: State, session: Session, text: str, starts: dict[str, int]
+) -> ReasonCode | None:
     if filter_problem(text) is not None:
         return ReasonCode.TOPIC_FILTER_INVALID
     if not starts:
         return ReasonCode.NOT_AUTHORIZED
-    if text not in session.subscriptions:
-        size = sum(map(len, session.subscriptions)) + len(text)
-        if len(session.subscriptions) >= MOST_FILTERS or size > MOST_FILTER_BYTES:
+    if text in session.subscriptions:
+        return None
+    name, topic_filter = split_share(text)
+    wanted = quota_of(text, state.spaces.reachable(topic_filter))
+    if not session.quota.has_room(wanted, state.client.welcome.max_message):
+        return ReasonCode.QUOTA_EXCEEDED
+    # A group's row has its user and its filter as the key.
+    if name is not None:
+        key = GROUP + group_name(session.id.user, text)
+        if len(key.encode()) > MOST_KEY_BYTES:
             return ReasonCode.QUOTA_EXCEEDED
     return None
 

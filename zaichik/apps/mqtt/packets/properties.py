@@ -285,13 +285,19 @@ def _twice(row: Property) -> Malformed:
     return Malformed(ReasonCode.PROTOCOL_ERROR, f"the property {row.name} twice")
 
 
+# Making one takes longer than writing the properties of a usual message.
+_BY_OWNER: Final[dict[Owner, PropertiesOf]] = {
+    owner: PropertiesOf(owner) for owner in (*PacketType, WILL)
+}
+
+
 def encode_properties(properties: Properties, owner: Owner = PacketType.PUBLISH) -> bytes:
     """Returns the bytes of properties, with their length, as the packet would have them.
 
     Raises:
         Unencodable: that packet may not have one of them, or a value does not fit.
     """
-    return PropertiesOf(owner).write(properties, Version.MQTT_5)
+    return _BY_OWNER[owner].write(properties, Version.MQTT_5)
 
 
 def decode_properties(data: bytes, owner: Owner = PacketType.PUBLISH) -> Properties:
@@ -301,7 +307,7 @@ def decode_properties(data: bytes, owner: Owner = PacketType.PUBLISH) -> Propert
         Malformed: they are none.
     """
     body = Body(Version.MQTT_5, data, 0, len(data))
-    properties = PropertiesOf(owner).read(body)
+    properties = _BY_OWNER[owner].read(body)
     if not body.is_read:
         raise Malformed(ReasonCode.MALFORMED_PACKET, "bytes after the properties")
     return properties
