@@ -231,6 +231,29 @@ async def test_another_request_that_is_too_large_ends_the_connection(monkeypatch
         assert await kafka.ended()
 
 
+async def test_only_a_produce_may_have_megabytes(monkeypatch):
+    """Others have nothing but small elements, and decoding a million keeps all clients waiting."""
+    monkeypatch.setattr(frames, "MAX_OTHER", 200)
+    async with gateway() as running:
+        async with running.connected() as kafka:
+            assert (await kafka.produce("a", batch((None, bytes(1000))))).error_code == 0
+            await kafka.send(fetch_request({"a" * 200: 0}), 11)
+            assert await kafka.ended()
+        await still_serves(running)
+
+
+async def test_a_request_of_too_many_elements_ends_its_connection(monkeypatch):
+    """Each topic of a Fetch has one partition, which counts as well."""
+    monkeypatch.setattr(frames, "MAX_ELEMENTS", 4)
+    async with gateway() as running:
+        async with running.connected() as kafka:
+            response = await kafka.ask(fetch_request({"a": 0, "b": 0}), 11)
+            assert len(response.responses) == 2
+            await kafka.send(fetch_request({"a": 0, "b": 0, "c": 0}), 11)
+            assert await kafka.ended()
+        assert running.gateway.counts.malformed == 1
+
+
 async def test_too_many_partitions_in_a_large_produce_end_the_connection(monkeypatch):
     monkeypatch.setattr(frames, "MAX_REQUEST", 100)
     monkeypatch.setattr(oversized, "MAX_PARTITIONS", 0)

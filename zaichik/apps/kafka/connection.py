@@ -175,6 +175,8 @@ class Connection:
         if header.key == API_VERSIONS:
             return self._versions(header)
         offered = self._offered(header)
+        if header.key != PRODUCE and len(data) > frames.MAX_OTHER:
+            raise Ended(f"it sent {offered.name} of {len(data)} bytes, which is too large")
         request = decoded(offered.request, data[header.size :], header.version)
         if header.key in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
             response = await self._log_in(header, request)

@@ -133,15 +133,16 @@ async def list_groups(session: Session, _request: Any, _version: int) -> Any:
 
 async def describe_groups(session: Session, request: Any, _version: int) -> Any:
     """Returns who is in groups, and what each member reads."""
-    described = [_described(session, name) for name in request.groups]
+    with_positions = session.shared.positions.groups_of(session.user)
+    described = [_described(session, name, with_positions) for name in request.groups]
     return DescribeGroupsResponse(throttle_time_ms=0, groups=described)
 
 
-def _described(session: Session, name: str) -> Any:
+def _described(session: Session, name: str, with_positions: set[str]) -> Any:
     group = session.shared.coordinator.find(session.user, name)
     if group is None or not group.members:
         state = DEAD
-        if name in session.shared.positions.groups_of(session.user):
+        if name in with_positions:
             state = "Empty"
         return _Described(
             error_code=Code.NONE,
