@@ -166,6 +166,19 @@ async def test_one_group_too_many_is_refused_unless_another_is_idle(monkeypatch)
         assert (await join(kafka, "two")).error_code == 0
 
 
+async def test_what_members_say_of_themselves_has_a_bound_for_all_groups(monkeypatch, caplog):
+    """Each may say little enough, and a quarter of a million of them be too many for the memory."""
+    async with gateway() as running, running.connected() as kafka:
+        first = await join(kafka, "one")
+        held = running.gateway.shared.coordinator.find("", "one").size
+        monkeypatch.setattr(coordinator_module, "MAX_BYTES", held + 3)
+        assert (await join(kafka, "two")).error_code == Code.GROUP_MAX_SIZE_REACHED
+        assert "JoinGroup 'two': GROUP_MAX_SIZE_REACHED" in caplog.text
+        much = await sync(kafka, first, {first.member_id: b"much"}, group="one")
+        assert much.error_code == Code.GROUP_MAX_SIZE_REACHED
+        assert (await sync(kafka, first, {first.member_id: b"all"}, group="one")).error_code == 0
+
+
 @pytest.mark.parametrize("group", ["", "g" * 2000])
 async def test_a_group_needs_a_name_that_fits(group):
     async with gateway() as running, running.connected() as kafka:

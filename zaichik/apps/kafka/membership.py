@@ -73,6 +73,8 @@ async def _join(session: Session, request: Any, version: int) -> Joined:
         protocols=tuple((p.name, bytes(p.metadata or b"")) for p in request.protocols),
         must_know_id=version >= KNOWS_ID,
     )
+    if not session.shared.coordinator.has_room(joining.size):
+        return Joined(Code.GROUP_MAX_SIZE_REACHED, request.member_id)
     answer = group.join(joining, anyio.current_time())
     return await session.shared.coordinator.wait(group, answer)
 
@@ -81,8 +83,11 @@ async def sync_group(session: Session, request: Any, _version: int) -> Any:
     """Returns what the member reads, when the leader has assigned."""
     group = session.shared.coordinator.find(session.user, request.group_id)
     synced = Synced(Code.UNKNOWN_MEMBER_ID)
-    if group is not None:
-        assignments = {row.member_id: bytes(row.assignment or b"") for row in request.assignments}
+    assignments = {row.member_id: bytes(row.assignment or b"") for row in request.assignments}
+    size = sum(len(assignment) for assignment in assignments.values())
+    if not session.shared.coordinator.has_room(size):
+        synced = Synced(Code.GROUP_MAX_SIZE_REACHED)
+    elif group is not None:
         answer = group.sync(
             request.member_id,
             request.group_instance_id,
