@@ -211,6 +211,35 @@ async def test_a_batch_stored_in_part_is_completed_by_its_repeat(monkeypatch):
         assert calls == [2, 2, 2, 1]
 
 
+async def test_no_batch_takes_the_place_of_the_first_one_that_failed(monkeypatch):
+    """A producer has sent the batches after it already, and sends it again after them."""
+    async with gateway() as running, running.connected() as kafka:
+        producer = await kafka.producer_id()
+        first, second = (
+            batch((None, b"%d" % number), producer=producer, epoch=0, sequence=number)
+            for number in range(2)
+        )
+        publish, calls = running.client.publish_batch, []
+
+        async def fail_once(topic, piece):
+            calls.append(piece)
+            if len(calls) == 1:
+                raise zaichik.ZaichikError("the disk is full")
+            return await publish(topic, piece)
+
+        monkeypatch.setattr(running.client, "publish_batch", fail_once)
+        codes = [
+            (await kafka.produce("a", data)).error_code for data in (first, second, first, second)
+        ]
+        assert codes == [
+            Code.UNKNOWN_SERVER_ERROR,
+            Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            Code.NONE,
+            Code.NONE,
+        ]
+        assert await running.payloads("a") == [(None, b"0"), (None, b"1")]
+
+
 async def test_a_gap_and_an_older_epoch_are_refused():
     async with gateway() as running, running.connected() as kafka:
         first = batch((None, b"1"), producer=9, epoch=1, sequence=0)

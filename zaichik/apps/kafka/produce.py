@@ -118,7 +118,11 @@ async def _store(session: Session, topic: str, batch: Produced, seconds: float) 
         known = producer.answer_of(batch)
         if known is not None:
             return known.first_offset
-        first = await _publish(session, topic, batch, producer)
+        try:
+            first = await _publish(session, topic, batch, producer)
+        except (BadBatch, ZaichikError):
+            producer.store_failed(batch)
+            raise
         producer.store_done(batch, first)
     finally:
         producer.lock.release()
