@@ -457,7 +457,9 @@ async def test_an_offset_that_is_not_there_is_out_of_range(offset, caplog):
         assert fetched.error_code == Code.OFFSET_OUT_OF_RANGE
         assert (fetched.log_start_offset, fetched.high_watermark) == (1, 3)
         assert running.gateway.counts.evicted == (1 if offset < 1 else 0)
+        assert running.gateway.counts.beyond == (1 if offset > 3 else 0)
         assert ("has lost messages" in caplog.text) == (offset < 1)
+        assert ("does not reach the offset" in caplog.text) == (offset > 3)
 
 
 async def test_a_consumer_that_falls_behind_is_told(monkeypatch, caplog):
@@ -488,6 +490,7 @@ async def test_a_topic_that_is_made_again_is_out_of_range_for_who_has_read_the_o
         await running.client.publish_batch("a", [(None, b"new"), (None, b"new")])
         fetched = await kafka.fetch("a", 1, wait_ms=10_000)
         assert fetched.error_code == Code.OFFSET_OUT_OF_RANGE
+        assert running.gateway.counts.beyond == 1
         assert [row[0] for row in records_of(await kafka.fetch("a", 0))] == [0, 1]
 
 
