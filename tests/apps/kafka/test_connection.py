@@ -306,6 +306,40 @@ async def test_a_client_that_never_reads_is_disconnected(monkeypatch, caplog):
         await still_serves(running)
 
 
+async def test_a_client_that_leaves_while_its_fetch_waits_holds_no_connection(monkeypatch):
+    """It may have asked to wait for minutes, and its successor would find no place."""
+    monkeypatch.setattr(gateway_module, "MAX_CONNECTIONS", 1)
+    async with gateway() as running:
+        await running.client.create_topic("a")
+        async with running.connected() as kafka:
+            await kafka.send(fetch_request({"a": 0}, wait_ms=300_000), 11)
+            while not await running.client.subscriptions("a"):
+                await anyio.lowlevel.checkpoint()
+        while await running.client.subscriptions("a"):
+            await anyio.lowlevel.checkpoint()
+        assert running.gateway.shared.room.taken == 0
+        while running.gateway._connections:
+            await anyio.lowlevel.checkpoint()
+        await still_serves(running)
+
+
+async def test_what_is_sent_after_a_request_that_waits_is_answered_to_the_last_byte(monkeypatch):
+    """It is received meanwhile, and more of it than is received ahead."""
+    monkeypatch.setattr(frames, "RECEIVE_BYTES", 1000)
+    async with gateway() as running, running.connected() as kafka:
+        await kafka.metadata("a")
+        waits = fetch_request({"a": 0}, wait_ms=60_000)
+        await kafka.send(waits, 11)
+        after = [batch((None, b"%d" % number * 300)) for number in range(10)]
+        for data in after:
+            await kafka.send(produce_request("b", data), 8)
+        await running.client.publish("a", b"1")
+        assert (await kafka.receive(waits, 11)).responses[0].partitions[0].records
+        for number, data in enumerate(after):
+            response = await kafka.receive(produce_request("b", data), 8)
+            assert response.responses[0].partition_responses[0].base_offset == number
+
+
 # -- the broker ----------------------------------------------------------------------------------
 
 

@@ -182,6 +182,17 @@ class RequestReader:
         self._left -= size
         return taken
 
+    async def receive_ahead(self) -> None:
+        """Receive what follows the frame in hand, until some of it waits, or the connection ends.
+
+        If this is cancelled, nothing is lost.
+
+        Raises:
+            EndOfStream, BrokenResourceError, ClosedResourceError: the connection has ended.
+        """
+        while len(self._data) < RECEIVE_BYTES:
+            self._data += await self._stream.receive(RECEIVE_BYTES)
+
     async def skip(self, size: int) -> None:
         """Drop the next bytes of the frame in hand, as they come. Raises what `take` does."""
         while size > 0:
