@@ -272,6 +272,12 @@ async def test_a_broker_that_has_lost_everything_gets_its_table_again():
         (b'["", "g", "a"]', b'{"epoch": 1}'),
         (b"5", b"5"),
         (b'["", "g", "a"]', b"[" * 100_000),
+        (b'["", "g", "a"]', b'{"offset": Infinity, "epoch": 1}'),
+        (b'["", "g", "a"]', b'{"offset": 1e30, "epoch": 1}'),
+        (b'["", "g", "a"]', b'{"offset": -2, "epoch": 1}'),
+        (b'["", "g", "a"]', b'{"offset": 1, "epoch": 1, "note": "%s"}' % (b"n" * 40_000)),
+        (b'["", "\\ud800", "a"]', b'{"offset": 1, "epoch": 1}'),
+        (b'["", "g", "a"]', b'{"offset": 1, "epoch": 1, "note": "\\ud800"}'),
     ],
 )
 async def test_a_position_that_cannot_be_read_is_passed_over(key, payload, caplog):
