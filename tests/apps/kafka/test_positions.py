@@ -10,6 +10,7 @@ from kafka.protocol.consumer import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
+    OffsetFetchRequest,
     SyncGroupRequest,
 )
 from kafka.protocol.metadata import FindCoordinatorRequest
@@ -259,6 +260,22 @@ async def test_a_broker_that_has_lost_everything_gets_its_table_again():
             assert await commit(kafka, 1) == 0
             assert await committed(kafka) == {"a": (1, "")}
             assert (await running.client.topic(OFFSETS))["settings"]["table"] == 1
+
+
+async def test_what_is_asked_for_many_times_is_answered_once():
+    """A small request would have a response of a gigabyte otherwise."""
+    async with gateway() as running, running.connected() as kafka:
+        await kafka.metadata("a")
+        await commit(kafka, 0, note="n" * 1000)
+        row = OffsetFetchRequest.OffsetFetchRequestTopic(name="a", partition_indexes=[1, 0, 0])
+        asked = OffsetFetchRequest(group_id="g", topics=[row, row])
+        (topic,) = (await kafka.ask(asked, 5)).topics
+        assert [(p.partition_index, len(p.metadata)) for p in topic.partitions] == [
+            (0, 1000),
+            (1, 0),
+        ]
+        groups = DescribeGroupsRequest(groups=["g", "g"], include_authorized_operations=False)
+        assert [row.group_id for row in (await kafka.ask(groups, 4)).groups] == ["g"]
 
 
 @pytest.mark.parametrize(
