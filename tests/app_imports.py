@@ -18,6 +18,7 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.server.access.backoff": "failed logins are limited by the broker's token bucket",
     },
     "kafka": {
+        "zaichik.net.background": "a watch for its client ends with the request that waits",
         "zaichik.net.listener": "a gateway is a server as well",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
         "zaichik.net.stream": "with TLS or without",

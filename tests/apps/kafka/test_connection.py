@@ -231,6 +231,29 @@ async def test_another_request_that_is_too_large_ends_the_connection(monkeypatch
         assert await kafka.ended()
 
 
+async def test_only_a_produce_may_have_megabytes(monkeypatch):
+    """Others have nothing but small elements, and decoding a million keeps all clients waiting."""
+    monkeypatch.setattr(frames, "MAX_OTHER", 200)
+    async with gateway() as running:
+        async with running.connected() as kafka:
+            assert (await kafka.produce("a", batch((None, bytes(1000))))).error_code == 0
+            await kafka.send(fetch_request({"a" * 200: 0}), 11)
+            assert await kafka.ended()
+        await still_serves(running)
+
+
+async def test_a_request_of_too_many_elements_ends_its_connection(monkeypatch):
+    """Each topic of a Fetch has one partition, which counts as well."""
+    monkeypatch.setattr(frames, "MAX_ELEMENTS", 4)
+    async with gateway() as running:
+        async with running.connected() as kafka:
+            response = await kafka.ask(fetch_request({"a": 0, "b": 0}), 11)
+            assert len(response.responses) == 2
+            await kafka.send(fetch_request({"a": 0, "b": 0, "c": 0}), 11)
+            assert await kafka.ended()
+        assert running.gateway.counts.malformed == 1
+
+
 async def test_too_many_partitions_in_a_large_produce_end_the_connection(monkeypatch):
     monkeypatch.setattr(frames, "MAX_REQUEST", 100)
     monkeypatch.setattr(oversized, "MAX_PARTITIONS", 0)
@@ -281,6 +304,40 @@ async def test_a_client_that_never_reads_is_disconnected(monkeypatch, caplog):
                     await anyio.sleep(0.01)
         assert "it does not read its responses" in caplog.text
         await still_serves(running)
+
+
+async def test_a_client_that_leaves_while_its_fetch_waits_holds_no_connection(monkeypatch):
+    """It may have asked to wait for minutes, and its successor would find no place."""
+    monkeypatch.setattr(gateway_module, "MAX_CONNECTIONS", 1)
+    async with gateway() as running:
+        await running.client.create_topic("a")
+        async with running.connected() as kafka:
+            await kafka.send(fetch_request({"a": 0}, wait_ms=300_000), 11)
+            while not await running.client.subscriptions("a"):
+                await anyio.lowlevel.checkpoint()
+        while await running.client.subscriptions("a"):
+            await anyio.lowlevel.checkpoint()
+        assert running.gateway.shared.room.taken == 0
+        while running.gateway._connections:
+            await anyio.lowlevel.checkpoint()
+        await still_serves(running)
+
+
+async def test_what_is_sent_after_a_request_that_waits_is_answered_to_the_last_byte(monkeypatch):
+    """It is received meanwhile, and more of it than is received ahead."""
+    monkeypatch.setattr(frames, "RECEIVE_BYTES", 1000)
+    async with gateway() as running, running.connected() as kafka:
+        await kafka.metadata("a")
+        waits = fetch_request({"a": 0}, wait_ms=60_000)
+        await kafka.send(waits, 11)
+        after = [batch((None, b"%d" % number * 300)) for number in range(10)]
+        for data in after:
+            await kafka.send(produce_request("b", data), 8)
+        await running.client.publish("a", b"1")
+        assert (await kafka.receive(waits, 11)).responses[0].partitions[0].records
+        for number, data in enumerate(after):
+            response = await kafka.receive(produce_request("b", data), 8)
+            assert response.responses[0].partition_responses[0].base_offset == number
 
 
 # -- the broker ----------------------------------------------------------------------------------

@@ -49,6 +49,20 @@ def assigned(ids: list[str], member: str) -> dict[str, bytes]:
     return {name: name.encode() for name in ids} if member == ids[0] else {}
 
 
+@pytest.mark.parametrize(
+    "large",
+    [
+        {"protocols": (("range", b"m" * 70_000),)},
+        {"protocols": (("r" * 70_000, b""),)},
+        {"instance": "i" * 70_000},
+    ],
+)
+def test_what_a_member_says_of_itself_has_a_bound(large):
+    """All of it is kept for as long as the member is one."""
+    answer = new_group().join(joining(**large), 0.0).value
+    assert answer.code is Code.INVALID_REQUEST
+
+
 # -- joining -------------------------------------------------------------------------------------
 
 

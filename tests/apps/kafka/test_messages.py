@@ -211,6 +211,35 @@ async def test_a_batch_stored_in_part_is_completed_by_its_repeat(monkeypatch):
         assert calls == [2, 2, 2, 1]
 
 
+async def test_no_batch_takes_the_place_of_the_first_one_that_failed(monkeypatch):
+    """A producer has sent the batches after it already, and sends it again after them."""
+    async with gateway() as running, running.connected() as kafka:
+        producer = await kafka.producer_id()
+        first, second = (
+            batch((None, b"%d" % number), producer=producer, epoch=0, sequence=number)
+            for number in range(2)
+        )
+        publish, calls = running.client.publish_batch, []
+
+        async def fail_once(topic, piece):
+            calls.append(piece)
+            if len(calls) == 1:
+                raise zaichik.ZaichikError("the disk is full")
+            return await publish(topic, piece)
+
+        monkeypatch.setattr(running.client, "publish_batch", fail_once)
+        codes = [
+            (await kafka.produce("a", data)).error_code for data in (first, second, first, second)
+        ]
+        assert codes == [
+            Code.UNKNOWN_SERVER_ERROR,
+            Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            Code.NONE,
+            Code.NONE,
+        ]
+        assert await running.payloads("a") == [(None, b"0"), (None, b"1")]
+
+
 async def test_a_gap_and_an_older_epoch_are_refused():
     async with gateway() as running, running.connected() as kafka:
         first = batch((None, b"1"), producer=9, epoch=1, sequence=0)
@@ -428,7 +457,9 @@ async def test_an_offset_that_is_not_there_is_out_of_range(offset, caplog):
         assert fetched.error_code == Code.OFFSET_OUT_OF_RANGE
         assert (fetched.log_start_offset, fetched.high_watermark) == (1, 3)
         assert running.gateway.counts.evicted == (1 if offset < 1 else 0)
+        assert running.gateway.counts.beyond == (1 if offset > 3 else 0)
         assert ("has lost messages" in caplog.text) == (offset < 1)
+        assert ("does not reach the offset" in caplog.text) == (offset > 3)
 
 
 async def test_a_consumer_that_falls_behind_is_told(monkeypatch, caplog):
@@ -459,6 +490,7 @@ async def test_a_topic_that_is_made_again_is_out_of_range_for_who_has_read_the_o
         await running.client.publish_batch("a", [(None, b"new"), (None, b"new")])
         fetched = await kafka.fetch("a", 1, wait_ms=10_000)
         assert fetched.error_code == Code.OFFSET_OUT_OF_RANGE
+        assert running.gateway.counts.beyond == 1
         assert [row[0] for row in records_of(await kafka.fetch("a", 0))] == [0, 1]
 
 

@@ -10,6 +10,7 @@ from kafka.protocol.consumer import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
+    OffsetFetchRequest,
     SyncGroupRequest,
 )
 from kafka.protocol.metadata import FindCoordinatorRequest
@@ -166,6 +167,19 @@ async def test_one_group_too_many_is_refused_unless_another_is_idle(monkeypatch)
         assert (await join(kafka, "two")).error_code == 0
 
 
+async def test_what_members_say_of_themselves_has_a_bound_for_all_groups(monkeypatch, caplog):
+    """Each may say little enough, and a quarter of a million of them be too many for the memory."""
+    async with gateway() as running, running.connected() as kafka:
+        first = await join(kafka, "one")
+        held = running.gateway.shared.coordinator.find("", "one").size
+        monkeypatch.setattr(coordinator_module, "MAX_BYTES", held + 3)
+        assert (await join(kafka, "two")).error_code == Code.GROUP_MAX_SIZE_REACHED
+        assert "JoinGroup 'two': GROUP_MAX_SIZE_REACHED" in caplog.text
+        much = await sync(kafka, first, {first.member_id: b"much"}, group="one")
+        assert much.error_code == Code.GROUP_MAX_SIZE_REACHED
+        assert (await sync(kafka, first, {first.member_id: b"all"}, group="one")).error_code == 0
+
+
 @pytest.mark.parametrize("group", ["", "g" * 2000])
 async def test_a_group_needs_a_name_that_fits(group):
     async with gateway() as running, running.connected() as kafka:
@@ -248,6 +262,22 @@ async def test_a_broker_that_has_lost_everything_gets_its_table_again():
             assert (await running.client.topic(OFFSETS))["settings"]["table"] == 1
 
 
+async def test_what_is_asked_for_many_times_is_answered_once():
+    """A small request would have a response of a gigabyte otherwise."""
+    async with gateway() as running, running.connected() as kafka:
+        await kafka.metadata("a")
+        await commit(kafka, 0, note="n" * 1000)
+        row = OffsetFetchRequest.OffsetFetchRequestTopic(name="a", partition_indexes=[1, 0, 0])
+        asked = OffsetFetchRequest(group_id="g", topics=[row, row])
+        (topic,) = (await kafka.ask(asked, 5)).topics
+        assert [(p.partition_index, len(p.metadata)) for p in topic.partitions] == [
+            (0, 1000),
+            (1, 0),
+        ]
+        groups = DescribeGroupsRequest(groups=["g", "g"], include_authorized_operations=False)
+        assert [row.group_id for row in (await kafka.ask(groups, 4)).groups] == ["g"]
+
+
 @pytest.mark.parametrize(
     ("key", "payload"),
     [
@@ -259,6 +289,12 @@ async def test_a_broker_that_has_lost_everything_gets_its_table_again():
         (b'["", "g", "a"]', b'{"epoch": 1}'),
         (b"5", b"5"),
         (b'["", "g", "a"]', b"[" * 100_000),
+        (b'["", "g", "a"]', b'{"offset": Infinity, "epoch": 1}'),
+        (b'["", "g", "a"]', b'{"offset": 1e30, "epoch": 1}'),
+        (b'["", "g", "a"]', b'{"offset": -2, "epoch": 1}'),
+        (b'["", "g", "a"]', b'{"offset": 1, "epoch": 1, "note": "%s"}' % (b"n" * 40_000)),
+        (b'["", "\\ud800", "a"]', b'{"offset": 1, "epoch": 1}'),
+        (b'["", "g", "a"]', b'{"offset": 1, "epoch": 1, "note": "\\ud800"}'),
     ],
 )
 async def test_a_position_that_cannot_be_read_is_passed_over(key, payload, caplog):

@@ -54,6 +54,17 @@ def test_a_producer_that_is_not_known_may_begin_anywhere():
     assert Producer().answer_of(produced(1000)) is None
 
 
+def test_a_batch_that_has_failed_is_the_next_one_all_the_same():
+    producer = Producer()
+    producer.store_failed(produced(3))
+    assert refused(producer, produced(4)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    store(producer, produced(3), 0)
+    store(producer, produced(4), 1)
+    producer.store_failed(produced(0, epoch=1))
+    assert refused(producer, produced(5)) is Code.INVALID_PRODUCER_EPOCH
+    store(producer, produced(0, epoch=1), 2)
+
+
 def test_after_the_last_number_comes_zero():
     producer = Producer()
     store(producer, produced(SEQUENCES - 1), 0)

@@ -11,21 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
-from zaichik.apps.kafka import compression
+from zaichik.apps.kafka import compression, records
 from zaichik.apps.kafka.codes import Code
 from zaichik.apps.kafka.compression import BadBatch
 from zaichik.apps.kafka.records import Produced, pack, unpack
 
 
 def rows_of(data: bytes) -> list:
-    return [row for produced in unpack(data) for row in produced.rows]
+    return unpack(data).rows
 
 
 # -- as recorded ---------------------------------------------------------------------------------
 
 
 def test_kcat_writes_keys_nulls_and_headers():
-    (produced,) = unpack(recorded_records("kcat_write"))
+    produced = unpack(recorded_records("kcat_write"))
     assert produced == Produced(
         -1, -1, -1, [(b"k1", b"one"), (None, b"two"), (b"k3", b"three")], headers=6
     )
@@ -40,7 +40,7 @@ def test_kcat_compresses(codec):
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_java_is_idempotent_and_compresses(codec):
     pytest.importorskip("pyarrow")
-    (produced,) = unpack(recorded_records(f"java_{codec}"))
+    produced = unpack(recorded_records(f"java_{codec}"))
     assert produced.rows == 30 * [(None, WORDS)]
     assert (produced.producer >= 0, produced.epoch, produced.sequence) == (True, 0, 0)
 
@@ -125,7 +125,7 @@ def test_other_formats_are_refused(magic):
         (batch((b"k", b"1"), attributes=0x20), Code.INVALID_REQUEST),
         (batch((b"k", b"1"), attributes=5), Code.UNSUPPORTED_COMPRESSION_TYPE),
         (batch((b"k", b"1"), count=2), Code.CORRUPT_MESSAGE),
-        (batch((b"k", b"1"), count=2**31 - 1), Code.CORRUPT_MESSAGE),
+        (batch((b"k", b"1"), count=2**31 - 1), Code.MESSAGE_TOO_LARGE),
         (batch((b"k", b"1"), (b"k", b"2"), count=1), Code.CORRUPT_MESSAGE),
         (batch(count=-1, body=b""), Code.CORRUPT_MESSAGE),
         (batch(count=1, body=b"\xff" * 20), Code.CORRUPT_MESSAGE),
@@ -138,12 +138,22 @@ def test_a_batch_that_makes_no_sense_is_refused(bad, code):
     assert caught.value.code is code
 
 
-def test_several_batches_follow_each_other():
-    data = batch((None, b"1"), sequence=3) + batch((None, b"2"), sequence=4)
-    assert [(found.sequence, found.rows) for found in unpack(data)] == [
-        (3, [(None, b"1")]),
-        (4, [(None, b"2")]),
-    ]
+def test_a_partition_has_exactly_one_batch():
+    """Each may unpack to a thousand times its size: several would have no bound together."""
+    one = batch((None, b"1"))
+    for data in (b"", one + one):
+        with pytest.raises(BadBatch) as caught:
+            unpack(data)
+        assert caught.value.code is Code.INVALID_RECORD
+
+
+def test_more_records_than_a_batch_may_have_are_refused_before_they_are_unpacked(monkeypatch):
+    monkeypatch.setattr(records, "MAX_RECORDS", 2)
+    rows = [(None, b"1")] * 3
+    assert len(rows_of(batch(*rows[:2]))) == 2
+    with pytest.raises(BadBatch) as caught:
+        unpack(batch(*rows, attributes=GZIP))
+    assert caught.value.code is Code.MESSAGE_TOO_LARGE
 
 
 @given(st.binary(max_size=200))

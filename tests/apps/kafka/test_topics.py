@@ -134,6 +134,7 @@ async def test_a_topic_is_created_with_kafkas_settings():
         assert await create(kafka, "a", configs=asked) == 0
         assert await create(kafka, "b", configs={"cleanup.policy": "compact"}) == 0
         assert await create(kafka, "c", configs={"retention.ms": "-1"}) == 0
+        assert await create(kafka, "d", configs={"retention.ms": "3155760000000"}) == 0
         found = {name: (await running.client.topic(name))["settings"] for name in ("a", "b", "c")}
         assert found["a"]["retention_ttl_ms"] == 60_000
         assert found["b"]["table"] == 1
@@ -150,6 +151,9 @@ async def test_a_topic_is_created_with_kafkas_settings():
         ({"configs": {"retention.ms": "x"}}, Code.INVALID_CONFIG),
         ({"configs": {"retention.ms": "-5"}}, Code.INVALID_CONFIG),
         ({"configs": {"retention.ms": None}}, Code.INVALID_CONFIG),
+        ({"configs": {"retention.ms": "3155760000001"}}, Code.INVALID_CONFIG),
+        ({"configs": {"retention.ms": "9" * 30}}, Code.INVALID_CONFIG),
+        ({"configs": {"retention.ms": "9" * 400}}, Code.INVALID_CONFIG),
         ({"configs": {"cleanup.policy": "compact,delete"}}, Code.INVALID_CONFIG),
         ({"configs": {"message.timestamp.type": "CreateTime"}}, Code.INVALID_CONFIG),
         ({"configs": {"min.insync.replicas": "2"}}, Code.INVALID_CONFIG),
@@ -164,6 +168,12 @@ async def test_what_cannot_be_created_is_refused_and_a_check_makes_nothing(setti
     async with gateway() as running, running.connected() as kafka:
         assert await create(kafka, **settings) == code
         assert [t["name"] for t in await running.client.topics()] == ["kafka/offsets"]
+
+
+async def test_a_setting_that_no_durable_topic_can_have_is_an_invalid_one(tmp_path):
+    async with gateway(data=tmp_path) as running, running.connected() as kafka:
+        refused = await create(kafka, "a", configs={"retention.ms": "0"})
+        assert refused == Code.INVALID_CONFIG
 
 
 @pytest.mark.parametrize("only_check", [False, True])

@@ -17,6 +17,7 @@ from zaichik_protocol import FOREVER, Unencodable
 
 TOPIC = 2  # the kind of a resource; 4 is a broker, which has no settings here
 DEFAULTS = (-1, 1)  # partitions and replicas that are offered
+MOST_MS = 100 * 36525 * 24 * 60 * 60 * 10  # the broker's limit for retention: 100 years
 DEFAULT_CONFIG, TOPIC_CONFIG = 5, 1  # where a setting comes from
 
 _Created = CreateTopicsResponse.CreatableTopicResult
@@ -47,6 +48,8 @@ def _retention(value: str) -> dict[str, Any]:
         return {"retention_ttl": "forever"}
     if milliseconds < 0:
         raise ValueError("it is negative")
+    if milliseconds > MOST_MS:
+        raise ValueError("it is more than 100 years; -1 is for ever")
     return {"retention_ttl": milliseconds / 1000}
 
 
@@ -130,6 +133,8 @@ async def _create(
     if only_check:
         return
     code = await session.shared.topics.create(session.client, name, settings)
+    if code is Code.INVALID_RECORD:  # a value that the broker takes for no topic of this kind
+        code = Code.INVALID_CONFIG
     if code is not Code.NONE:
         raise Refused("the broker refused; see the gateway's log", code)
 

@@ -87,13 +87,16 @@ async def offset_fetch(session: Session, request: Any, _version: int) -> Any:
     """Returns the positions of a group: in the topics named, or in all that it has."""
     if request.topics is None:
         names = session.shared.positions.topics_of(session.user, request.group_id)
-        wanted = [(name, [0]) for name in names]
+        wanted = {name: {0} for name in names}
     else:
-        wanted = [(topic.name, list(topic.partition_indexes)) for topic in request.topics]
+        # Each once: a request can ask ten thousand times for a position with a long note.
+        wanted = {}
+        for topic in request.topics:
+            wanted.setdefault(topic.name, set()).update(topic.partition_indexes)
     topics = []
-    for name, indexes in wanted:
+    for name, indexes in wanted.items():
         position = await _position(session, request.group_id, name)
-        partitions = [_partition(index, position) for index in indexes]
+        partitions = [_partition(index, position) for index in sorted(indexes)]
         topics.append(_Fetched(name=name, partitions=partitions))
     return OffsetFetchResponse(throttle_time_ms=0, topics=topics, error_code=Code.NONE)
 

@@ -36,6 +36,7 @@ from zaichik.apps.kafka.requests import (
 )
 from zaichik.apps.kafka.session import Session, Shared
 from zaichik.base.escapes import shown
+from zaichik.net.background import BackgroundTasks
 from zaichik.net.stream import Stream
 
 logger = logging.getLogger("zaichik.kafka.connection")
@@ -175,6 +176,8 @@ class Connection:
         if header.key == API_VERSIONS:
             return self._versions(header)
         offered = self._offered(header)
+        if header.key != PRODUCE and len(data) > frames.MAX_OTHER:
+            raise Ended(f"it sent {offered.name} of {len(data)} bytes, which is too large")
         request = decoded(offered.request, data[header.size :], header.version)
         if header.key in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
             response = await self._log_in(header, request)
@@ -182,10 +185,36 @@ class Connection:
             raise Ended(f"it sent {offered.name} without a login")
         else:
             self._session.client_id = header.client[:CLIENT_LETTERS]
-            response = await offered.handle(self._session, request, header.version)
+            handling = offered.handle(self._session, request, header.version)
+            if offered.waits:
+                response = await self._unless_gone(handling)
+            else:
+                response = await handling
         if response is None:
             return None
         return framed(header.number, response, header.version)
+
+    async def _unless_gone(self, handling: Awaitable[Value]) -> Value:
+        """Returns the response to a request that waits, for as long as its client does.
+
+        Otherwise clients that are started again and again would fill the gateway with connections
+        that nobody has any more.
+
+        Raises:
+            EndOfStream: the client has left.
+        """
+        scope = anyio.CancelScope()
+        async with BackgroundTasks() as tasks:
+            tasks.group.start_soon(self._cancel_when_gone, scope)
+            with scope:
+                return await handling
+        raise anyio.EndOfStream
+
+    async def _cancel_when_gone(self, scope: anyio.CancelScope) -> None:
+        try:
+            await self._reader.receive_ahead()
+        except GONE:
+            scope.cancel()
 
     def _versions(self, header: Header) -> bytes:
         """Returns what is offered; a newer client asks again in a version that it finds there."""

@@ -13,6 +13,9 @@ from zaichik.apps.kafka.answers import Answer
 from zaichik.apps.kafka.groups import Group
 
 MAX_GROUPS = 1000
+# What the members of all groups have chosen: their protocols, and what they read. Each may have 64
+# KiB, and 250,000 of those have no place in memory.
+MAX_BYTES = 64 * 1024 * 1024
 
 Value = TypeVar("Value")
 
@@ -46,6 +49,10 @@ class Coordinator:
                 raise TooManyGroups(f"there are {MAX_GROUPS} groups, which is the limit")
             found = self._groups[user, name] = Group(_new_id)
         return found
+
+    def has_room(self, size: int) -> bool:
+        """Returns whether groups may keep so many bytes more."""
+        return sum(group.size for group in self._groups.values()) + size <= MAX_BYTES
 
     def of(self, user: str) -> Iterator[tuple[str, Group]]:
         """Returns the names of a user's groups, and the groups."""

@@ -137,6 +137,13 @@ def _partition(session: Session, topic: str, partition: Any, fetched: Fetched) -
             f"{topic[:80]!r} has lost messages before they could be fetched",
             f"offset {partition.fetch_offset} is asked for, and {fetched.head} is the oldest",
         )
+    elif fetched.code is Code.OFFSET_OUT_OF_RANGE:
+        # Many consumers go on at the end then, and never see what a new topic has by now.
+        session.counts.beyond += 1
+        session.warn(
+            f"{topic[:80]!r} does not reach the offset that a consumer asks for",
+            f"offset {partition.fetch_offset}; the topic may have been deleted and made again",
+        )
     return _Partition(
         partition_index=partition.partition,
         error_code=fetched.code,

@@ -11,6 +11,7 @@ from struct import Struct
 from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.data_container import DataContainer
 
 from zaichik.net.stream import Stream
 
@@ -19,6 +20,11 @@ HEAD = Struct(">hhih")  # the last is the length of the client's id, -1 for none
 
 # A request that is larger is answered unread, if it is known how. Each connection may hold one.
 MAX_REQUEST = 4 * 1024 * 1024
+# Only Produce has records, which are not looked at one by one: others are all small elements, and
+# decoding them keeps all clients waiting, half a second for a mebibyte.
+MAX_OTHER = 1024 * 1024
+# In one request; handlers take them one by one. 10,000 topics, with a partition each, are 20,000.
+MAX_ELEMENTS = 30_000
 # Kafka's limit for any request: what is larger is no request at all.
 MAX_SKIPPED = 100 * 1024 * 1024
 RECEIVE_BYTES = 64 * 1024
@@ -79,16 +85,39 @@ def decoded(request_class: Any, body: bytes, version: int) -> Any:
     """
     try:
         request = request_class.decode(body, version=version)
+        _check_elements(request)
         # The decoder takes lengths at their word, and slices end where the data does. So what it
         # has read must be what was sent.
         # (Some requests have an encoder that first changes what a client has filled in.)
         again = ApiMessage.encode(request)
+    except NotARequest:
+        raise
     # It is made for what brokers send, and raises whatever such bytes lead to.
     except Exception as error:
         raise NotARequest(f"a malformed {request_class.__name__}") from error
     if again != body:
         raise NotARequest(f"a malformed {request_class.__name__}")
     return request
+
+
+def _check_elements(request: Any) -> None:
+    """Check how many elements all arrays of a request have together.
+
+    Raises:
+        NotARequest: too many.
+    """
+    count = 0
+    containers = [request]
+    while containers:
+        container = containers.pop()
+        for name in container.fields:
+            elements = getattr(container, name)
+            if not isinstance(elements, list):
+                continue
+            count += len(elements)
+            if count > MAX_ELEMENTS:
+                raise NotARequest(f"a request of more than {MAX_ELEMENTS} elements")
+            containers.extend(item for item in elements if isinstance(item, DataContainer))
 
 
 def framed(number: int, response: Any, version: int) -> bytes:
@@ -152,6 +181,17 @@ class RequestReader:
         del self._data[:size]
         self._left -= size
         return taken
+
+    async def receive_ahead(self) -> None:
+        """Receive what follows the frame in hand, until some of it waits, or the connection ends.
+
+        If this is cancelled, nothing is lost.
+
+        Raises:
+            EndOfStream, BrokenResourceError, ClosedResourceError: the connection has ended.
+        """
+        while len(self._data) < RECEIVE_BYTES:
+            self._data += await self._stream.receive(RECEIVE_BYTES)
 
     async def skip(self, size: int) -> None:
         """Drop the next bytes of the frame in hand, as they come. Raises what `take` does."""

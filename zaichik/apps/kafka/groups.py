@@ -31,7 +31,8 @@ MIN_SESSION_SECONDS = 0.1
 MAX_SESSION_SECONDS = 1800.0  # Kafka's limit
 MAX_REBALANCE_SECONDS = 1800.0
 MAX_MEMBERS = 250
-MAX_METADATA_BYTES = 64 * 1024  # of one member, for all protocols together
+# Of one member: what it says of itself, for all protocols together.
+MAX_METADATA_BYTES = 64 * 1024
 NO_GENERATION = -1
 
 
@@ -69,6 +70,12 @@ class Joining:
     kind: str
     protocols: tuple[tuple[str, bytes], ...]
     must_know_id: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many bytes the client has chosen, which its group keeps."""
+        protocols = sum(len(name) + len(metadata) for name, metadata in self.protocols)
+        return protocols + len(self.instance or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +222,7 @@ class Group:
             return Code.INVALID_SESSION_TIMEOUT
         if not joining.kind or not joining.protocols:
             return Code.INCONSISTENT_GROUP_PROTOCOL
-        if sum(len(metadata) for _, metadata in joining.protocols) > MAX_METADATA_BYTES:
+        if joining.size > MAX_METADATA_BYTES:
             return Code.INVALID_REQUEST
         others = [
             member for name, member in self.members.items() if name != self._place_of(joining)
@@ -488,6 +495,11 @@ class Group:
         if code is Code.NONE and self.phase is Phase.COMPLETING:
             return Code.REBALANCE_IN_PROGRESS
         return code
+
+    @property
+    def size(self) -> int:
+        """How many bytes are kept that its members have chosen."""
+        return sum(member.joining.size + len(member.assignment) for member in self.members.values())
 
     @property
     def is_idle(self) -> bool:

@@ -73,6 +73,8 @@ async def _join(session: Session, request: Any, version: int) -> Joined:
         protocols=tuple((p.name, bytes(p.metadata or b"")) for p in request.protocols),
         must_know_id=version >= KNOWS_ID,
     )
+    if not session.shared.coordinator.has_room(joining.size):
+        return Joined(Code.GROUP_MAX_SIZE_REACHED, request.member_id)
     answer = group.join(joining, anyio.current_time())
     return await session.shared.coordinator.wait(group, answer)
 
@@ -81,8 +83,11 @@ async def sync_group(session: Session, request: Any, _version: int) -> Any:
     """Returns what the member reads, when the leader has assigned."""
     group = session.shared.coordinator.find(session.user, request.group_id)
     synced = Synced(Code.UNKNOWN_MEMBER_ID)
-    if group is not None:
-        assignments = {row.member_id: bytes(row.assignment or b"") for row in request.assignments}
+    assignments = {row.member_id: bytes(row.assignment or b"") for row in request.assignments}
+    size = sum(len(assignment) for assignment in assignments.values())
+    if not session.shared.coordinator.has_room(size):
+        synced = Synced(Code.GROUP_MAX_SIZE_REACHED)
+    elif group is not None:
         answer = group.sync(
             request.member_id,
             request.group_instance_id,
@@ -133,15 +138,18 @@ async def list_groups(session: Session, _request: Any, _version: int) -> Any:
 
 async def describe_groups(session: Session, request: Any, _version: int) -> Any:
     """Returns who is in groups, and what each member reads."""
-    described = [_described(session, name) for name in request.groups]
+    with_positions = session.shared.positions.groups_of(session.user)
+    # Each once: a request can name a large group ten thousand times.
+    names = dict.fromkeys(request.groups)
+    described = [_described(session, name, with_positions) for name in names]
     return DescribeGroupsResponse(throttle_time_ms=0, groups=described)
 
 
-def _described(session: Session, name: str) -> Any:
+def _described(session: Session, name: str, with_positions: set[str]) -> Any:
     group = session.shared.coordinator.find(session.user, name)
     if group is None or not group.members:
         state = DEAD
-        if name in session.shared.positions.groups_of(session.user):
+        if name in with_positions:
             state = "Empty"
         return _Described(
             error_code=Code.NONE,

@@ -26,6 +26,7 @@ logger = logging.getLogger("zaichik.kafka.positions")
 MAX_KEY_BYTES = 1024  # the broker's limit
 MAX_NOTE_BYTES = 4096  # Kafka's limit
 NO_OFFSET = -1
+MAX_OFFSET = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +88,12 @@ class Positions:
 
     def _read(self, key: bytes, payload: bytes) -> None:
         try:
-            user, group, topic = json.loads(key)
-            place = (str(user), str(group), str(topic))
+            place = _place(key)
             if not payload:
                 self._known.pop(place, None)
                 return
-            row = json.loads(payload)
-            position = Position(int(row["offset"]), int(row["epoch"]), str(row.get("note", "")))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            position = _position(payload)
+        except _UNREADABLE as error:
             logger.warning(
                 "%s: a position cannot be read, and is passed over: %s",
                 OFFSETS,
@@ -144,6 +143,29 @@ class Positions:
     def fits(place: Place) -> bool:
         """Returns whether the names are short enough for a key."""
         return len(_key(place)) <= MAX_KEY_BYTES
+
+
+# What any JSON, or none, leads to below: whoever may publish in the table can write anything.
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
+
+
+def _place(key: bytes) -> Place:
+    """Returns what a row is about. Raises one of `_UNREADABLE`."""
+    user, group, topic = (str(name) for name in json.loads(key))
+    # JSON may escape what is no text, and responses could not be encoded with it.
+    f"{user}{group}{topic}".encode()
+    return user, group, topic
+
+
+def _position(payload: bytes) -> Position:
+    """Returns what a row says. Raises one of `_UNREADABLE`."""
+    row = json.loads(payload)
+    position = Position(int(row["offset"]), int(row["epoch"]), str(row.get("note", "")))
+    if not NO_OFFSET <= position.offset < MAX_OFFSET:
+        raise ValueError("the offset is no number of 64 bits")
+    if len(position.note.encode()) > MAX_NOTE_BYTES:
+        raise ValueError("the note is too long")
+    return position
 
 
 def _key(place: Place) -> bytes:

@@ -60,14 +60,12 @@ async def produce(session: Session, request: Any, _version: int) -> Any:
 
 
 async def _stored(session: Session, topic: str, partition: Any, seconds: float) -> Any:
-    """Returns the response for a partition, after storing its batches."""
+    """Returns the response for a partition, after storing its batch."""
     code, offset, problem = Code.NONE, -1, None
     try:
         _check_place(topic, partition.index)
-        for batch in unpack(bytes(partition.records or b"")):
-            first = await _store(session, topic, batch, seconds)
-            if offset < 0:
-                offset = first
+        batch = unpack(bytes(partition.records or b""))
+        offset = await _store(session, topic, batch, seconds)
     except BadBatch as error:
         code, problem = error.code, str(error)
     except (ZaichikError, Unencodable) as error:
@@ -120,7 +118,11 @@ async def _store(session: Session, topic: str, batch: Produced, seconds: float) 
         known = producer.answer_of(batch)
         if known is not None:
             return known.first_offset
-        first = await _publish(session, topic, batch, producer)
+        try:
+            first = await _publish(session, topic, batch, producer)
+        except (BadBatch, ZaichikError):
+            producer.store_failed(batch)
+            raise
         producer.store_done(batch, first)
     finally:
         producer.lock.release()

@@ -7,7 +7,7 @@ first answer. Any other batch must follow the last one.
 A producer that starts over raises its epoch and numbers from 0 again. What an older epoch sends is
 refused: it is the past.
 
-    checked(batch) ─▶ an answer of before, or None: store it, then `stored(...)`
+    answer_of(batch) ─▶ an answer of before, or None: store it, then `store_done` or `store_failed`
 
 This is lost with the gateway. A producer that it does not know may begin anywhere, so across a
 crash of the gateway the guarantee is *at least once*.
@@ -45,6 +45,8 @@ class Producer:
     Attributes:
         epoch: the newest one that has come.
         batches: the last ones that were stored.
+        next: the number of the batch that must come next. If the first one has failed, it is that
+            one: those after it were sent already, and would take its place. None: any may come.
         begun: of a batch that was stored in part, before an error: its number, how many of its
             rows are stored, and the offset of the first.
         lock: held while a batch is checked and stored: the same batch may come over several
@@ -53,6 +55,7 @@ class Producer:
 
     epoch: int = -1
     batches: deque[Remembered] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    next: int | None = None
     begun: Remembered | None = None
     lock: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -73,11 +76,8 @@ class Producer:
         for known in self.batches:
             if known.sequence == batch.sequence and known.count == len(batch.rows):
                 return known
-        if self.batches:
-            last = self.batches[-1]
-            expected = (last.sequence + last.count) % SEQUENCES
-            if batch.sequence != expected:
-                raise _out_of_order(batch, expected)
+        if self.next is not None and batch.sequence != self.next:
+            raise _out_of_order(batch, self.next)
         return None
 
     def stored_of(self, batch: Produced) -> Remembered | None:
@@ -96,12 +96,19 @@ class Producer:
         """Note that all of it is stored, and is answered with that offset."""
         self._enter(batch.epoch)
         self.begun = None
+        self.next = (batch.sequence + len(batch.rows)) % SEQUENCES
         self.batches.append(Remembered(batch.sequence, len(batch.rows), first_offset))
+
+    def store_failed(self, batch: Produced) -> None:
+        """Note that it is not stored, or in part, so that it is the next one all the same."""
+        self._enter(batch.epoch)
+        self.next = batch.sequence
 
     def _enter(self, epoch: int) -> None:
         if epoch > self.epoch:
             self.epoch = epoch
             self.batches.clear()
+            self.next = None
             self.begun = None
 
 

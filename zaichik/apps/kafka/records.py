@@ -38,6 +38,9 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 
 NO_PRODUCER = -1
+# Of one batch: a million empty records compress to 11 kB, and take a second and 100 MB to read.
+# Java's producers split a batch that is refused for its size.
+MAX_RECORDS = 100_000
 MAX_VARINT_BYTES = 10
 
 Row = tuple[bytes | None, bytes | None]
@@ -64,43 +67,43 @@ class Produced:
 # -- what producers send -------------------------------------------------------------------------
 
 
-def unpack(data: bytes) -> list[Produced]:
-    """Returns the batches that follow each other in `data`.
+def unpack(data: bytes) -> Produced:
+    """Returns the one batch that `data` is.
+
+    As in Kafka, a partition of a request has exactly one. Each may unpack to a thousand times its
+    size, so several of them have no bound together.
 
     Raises:
-        BadBatch: something is wrong with one of them, so none is to be stored.
+        BadBatch: something is wrong with it, so nothing of it is to be stored.
     """
-    batches: list[Produced] = []
-    at = 0
-    while at < len(data):
-        batch, at = _unpack_one(data, at)
-        batches.append(batch)
-    return batches
-
-
-def _unpack_one(data: bytes, at: int) -> tuple[Produced, int]:
-    """Returns the batch that begins there, and where it ends."""
-    if len(data) - at <= BEFORE_MAGIC:
+    if not data:
+        raise BadBatch("there is no batch", Code.INVALID_RECORD)
+    if len(data) <= BEFORE_MAGIC:
         raise BadBatch("a batch is cut off", Code.CORRUPT_MESSAGE)
     # Formats 0 and 1 are shorter, and have this byte at the same place.
-    magic = data[at + BEFORE_MAGIC]
+    magic = data[BEFORE_MAGIC]
     if magic != MAGIC:
         problem = f"records have format {magic}, and only 2 is known"
         raise BadBatch(problem, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT)
-    if len(data) - at < HEAD.size:
+    if len(data) < HEAD.size:
         raise BadBatch("a batch is cut off", Code.CORRUPT_MESSAGE)
-    head = HEAD.unpack_from(data, at)
+    head = HEAD.unpack_from(data)
     _, length, _, _, checksum, attributes, _, _, _, producer, epoch, sequence, count = head
-    end = at + BEFORE_LENGTH + length
+    end = BEFORE_LENGTH + length
     if end > len(data) or length < HEAD.size - BEFORE_LENGTH:
         raise BadBatch("a batch is cut off", Code.CORRUPT_MESSAGE)
-    if crc32c(data[at + BEFORE_ATTRIBUTES : end]) != checksum:
+    if crc32c(data[BEFORE_ATTRIBUTES:end]) != checksum:
         raise BadBatch("a batch has the wrong checksum", Code.CORRUPT_MESSAGE)
+    if end < len(data):
+        raise BadBatch("a partition has more than one batch", Code.INVALID_RECORD)
     if attributes & (TRANSACTIONAL | CONTROL):
         raise BadBatch("transactions are not offered", Code.INVALID_REQUEST)
-    body = unpacked(attributes & COMPRESSION, data[at + HEAD.size : end])
+    if count > MAX_RECORDS:
+        problem = f"a batch has {count} records, and may have {MAX_RECORDS}"
+        raise BadBatch(problem, Code.MESSAGE_TOO_LARGE)
+    body = unpacked(attributes & COMPRESSION, data[HEAD.size : end])
     rows, headers = _rows(body, count)
-    return Produced(producer, epoch, sequence, rows, headers), end
+    return Produced(producer, epoch, sequence, rows, headers)
 
 
 def _rows(body: bytes, count: int) -> tuple[list[Row], int]:

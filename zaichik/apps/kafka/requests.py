@@ -57,12 +57,15 @@ class Offered:
         oldest, newest: its versions.
         handle: makes the response, or None if the client wants none. None: the connection itself
             answers, for there is no session yet.
+        waits: whether it may wait for others for minutes, and stores nothing, so that it is given
+            up if its client leaves.
     """
 
     request: Any
     oldest: int
     newest: int
     handle: Handler | None
+    waits: bool = False
 
     @property
     def name(self) -> str:
@@ -73,16 +76,16 @@ class Offered:
 
 _TABLE = (
     Offered(ProduceRequest, 0, 8, produce.produce),
-    Offered(FetchRequest, 4, 11, fetch.fetch),
+    Offered(FetchRequest, 4, 11, fetch.fetch, waits=True),
     Offered(ListOffsetsRequest, 1, 5, fetch.list_offsets),
     Offered(MetadataRequest, 0, 8, discovery.metadata),
     Offered(OffsetCommitRequest, 2, 7, commits.offset_commit),
     Offered(OffsetFetchRequest, 1, 5, commits.offset_fetch),
     Offered(FindCoordinatorRequest, 0, 2, discovery.find_coordinator),
-    Offered(JoinGroupRequest, 0, 5, membership.join_group),
+    Offered(JoinGroupRequest, 0, 5, membership.join_group, waits=True),
     Offered(HeartbeatRequest, 0, 3, membership.heartbeat),
     Offered(LeaveGroupRequest, 0, 2, membership.leave_group),
-    Offered(SyncGroupRequest, 0, 3, membership.sync_group),
+    Offered(SyncGroupRequest, 0, 3, membership.sync_group, waits=True),
     Offered(DescribeGroupsRequest, 0, 4, membership.describe_groups),
     Offered(ListGroupsRequest, 0, 2, membership.list_groups),
     Offered(SaslHandshakeRequest, 0, 1, None),

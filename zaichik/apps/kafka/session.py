@@ -20,6 +20,7 @@ class Counts:
     Attributes:
         headers: of records, which are not kept.
         evicted: messages that were gone before a consumer could fetch them.
+        beyond: fetches beyond the end of a topic, or of one that was deleted and made again.
         skipped: offsets in the middle of topics that no message has.
         refused: batches that were not stored.
         unknown: requests that the gateway does not know.
@@ -28,6 +29,7 @@ class Counts:
 
     headers: int = 0
     evicted: int = 0
+    beyond: int = 0
     skipped: int = 0
     refused: int = 0
     unknown: int = 0
