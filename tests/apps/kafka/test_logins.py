@@ -1,11 +1,9 @@
 """Logins: SASL/PLAIN, judged by the broker; each user has one connection to it, and its rights."""
 
 import struct
-from contextlib import asynccontextmanager
 
 import anyio
 import anyio.lowlevel
-import kafka_client
 import pytest
 from batches import batch
 from kafka.protocol.metadata import ApiVersionsRequest
@@ -13,8 +11,8 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka_client import TOKENS, Kafka, commit, committed, gateway, tls_of_both
 
 from zaichik.apps.kafka import gateway as gateway_module
-from zaichik.apps.kafka import logins as logins_module
 from zaichik.apps.kafka.codes import Code
+from zaichik.apps.users.failures import OF_ONE
 from zaichik.net.socket_stream import SocketStream
 
 pytestmark = pytest.mark.anyio
@@ -100,31 +98,22 @@ async def test_a_login_is_not_asked_for_where_there_are_none():
         assert await kafka.ended()
 
 
-async def test_connections_of_a_user_share_one_to_the_broker(monkeypatch):
-    opens, users = kafka_client._as_user, []
+async def users(running) -> list[str]:
+    """Whose connections the gateway has, besides its own."""
+    connections = await running.client.connections()
+    return sorted(it["user"] for it in connections if it["client"] == "zaichik kafka")
 
-    @asynccontextmanager
-    async def opened(address, credentials):
-        async with opens(address, credentials) as client:
-            user = (await client.describe())["user"]
-            users.append(user)
-            yield client
-            users.remove(user)
 
-    monkeypatch.setattr(kafka_client, "_as_user", opened)
-    async with gateway(with_users=True) as running:
-        async with running.connected() as one, running.connected() as two:
-            assert await log_in(one, token("ana")) == 0
-            assert await log_in(two, token("ana")) == 0
-            assert users == ["ana"]
-            async with running.connected() as three:
-                assert await log_in(three, token("bob")) == 0
-                assert users == ["ana", "bob"]
-            while users != ["ana"]:
-                await anyio.lowlevel.checkpoint()
-            assert await two.metadata() == {}
-        while users:
-            await anyio.lowlevel.checkpoint()
+async def test_connections_of_a_user_share_one_to_the_broker():
+    async with (
+        gateway(with_users=True) as running,
+        running.connected() as one,
+        running.connected() as two,
+        running.connected() as three,
+    ):
+        for kafka, user in ((one, "ana"), (two, "ana"), (three, "bob")):
+            assert await log_in(kafka, token(user)) == 0
+        assert await users(running) == ["ana", "bob"]
 
 
 async def test_a_user_logs_in_over_tls():
@@ -175,14 +164,14 @@ async def test_groups_and_positions_belong_to_a_user():
         assert await committed(bob, topic="mine/a") == {"mine/a": (-1, "")}
 
 
-async def test_too_many_failures_of_an_address_are_not_passed_on(monkeypatch):
-    monkeypatch.setattr(logins_module, "FAILURES", 2)
+async def test_too_many_failures_of_an_address_are_not_passed_on():
     wrong = b"\0ana\0zk_" + b"x" * 43
     async with gateway(with_users=True) as running:
-        for _ in range(2):
+        for _ in range(OF_ONE):
             async with running.connected() as kafka:
                 assert await log_in(kafka, wrong) == Code.SASL_AUTHENTICATION_FAILED
         async with running.connected() as kafka:
             await kafka.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
             await kafka.send(SaslAuthenticateRequest(auth_bytes=wrong), 1)
             assert await kafka.ended()
+        assert running.broker.gate.counters["login_failed"] == OF_ONE

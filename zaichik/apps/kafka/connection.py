@@ -20,7 +20,7 @@ from zaichik import Client, ZaichikError
 from zaichik.apps.kafka import frames, oversized
 from zaichik.apps.kafka.codes import Code
 from zaichik.apps.kafka.frames import Header, NotARequest, RequestReader, decoded, framed, header_of
-from zaichik.apps.kafka.logins import BadLogin, Login, SaslConversation
+from zaichik.apps.kafka.logins import BadLogin, SaslConversation
 from zaichik.apps.kafka.readings import Readings
 from zaichik.apps.kafka.requests import (
     API_VERSIONS,
@@ -33,6 +33,7 @@ from zaichik.apps.kafka.requests import (
     name_of,
 )
 from zaichik.apps.kafka.session import Session, Shared
+from zaichik.apps.users.connections import UserConnections
 from zaichik.base.escapes import shown
 from zaichik.net.stream import Stream
 
@@ -60,12 +61,17 @@ class Connection:
         stream: the connection to it, which is closed when `run` returns.
         peer: its address, for the log.
         shared: the gateway's state.
-        login: how clients log in; None: all of them act as the gateway's own user.
+        users: their connections, if clients log in; None: all act as the gateway's own user.
         client: the broker's client of that user.
     """
 
     def __init__(
-        self, stream: Stream, peer: str, shared: Shared, client: Client, login: Login | None
+        self,
+        stream: Stream,
+        peer: str,
+        shared: Shared,
+        client: Client,
+        users: UserConnections | None,
     ) -> None:
         self._stream = stream
         self._peer = peer
@@ -74,10 +80,10 @@ class Connection:
         self._readings = Readings(shared.room)
         self._sasl: SaslConversation | None = None
         self._session: Session | None = None
-        if login is None:
+        if users is None:
             self._session = Session(shared, peer, client, "", self._readings)
         else:
-            self._sasl = SaslConversation(login, peer)
+            self._sasl = SaslConversation(users, peer)
 
     async def run(self) -> str:
         """Converse until either side ends it; returns the reason, for the log."""
@@ -94,7 +100,7 @@ class Connection:
         with anyio.CancelScope(shield=True), suppress(ZaichikError):
             await self._readings.close()
         if self._sasl is not None:
-            await self._sasl.close()
+            self._sasl.close()
 
     async def _say_goodbye(self) -> None:
         """Send no more, and wait a moment for the client to do the same.

@@ -21,9 +21,6 @@ Examples:
 """
 
 import os
-from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from ssl import SSLContext
 from typing import TYPE_CHECKING
@@ -36,8 +33,6 @@ from zaichik.cli import address, connecting, quantities, screen, serve_log
 from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, listening, restated
 from zaichik.cli.signals import stopping
-from zaichik.client.client import Client, connect
-from zaichik.client.endpoint import Credentials, Endpoint
 from zaichik.net.tls_settings import UnusableCertificate, server_tls
 
 if TYPE_CHECKING:
@@ -86,13 +81,12 @@ async def run(arguments: Namespace, console: Console) -> None:
     """Serve until a signal comes, or the broker is gone. Returns the exit code."""
     try:
         from zaichik.apps.kafka.gateway import Gateway
-        from zaichik.apps.kafka.logins import Login
     except ModuleNotFoundError as error:
         raise Failure(MISSING) from error
     tls = _tls(arguments)
     login = None
     if arguments.sasl:
-        login = Login(partial(_logged_in, arguments.connect, arguments.reconnect))
+        login = arguments.connect
     stop = anyio.Event()
     async with connecting.connected(arguments, "kafka") as client:
         with listening(arguments.port, "zaichik kafka --port PORT", "Kafka", arguments.host):
@@ -104,6 +98,7 @@ async def run(arguments: Namespace, console: Console) -> None:
                 capacity=arguments.capacity,
                 login=login,
                 tls=tls,
+                reconnect_s=arguments.reconnect,
             )
         await _check_reachable(gateway, arguments)
         # Signals are caught before the announcement: a program that waits for it may send one right
@@ -122,14 +117,6 @@ def _tls(arguments: Namespace) -> SSLContext | None:
         return None
     with restated(UnusableCertificate):
         return server_tls(arguments.tls_cert, arguments.tls_key).context
-
-
-def _logged_in(
-    endpoint: Endpoint, reconnect: float, credentials: Credentials
-) -> AbstractAsyncContextManager[Client]:
-    """Returns a client of the broker that has logged in with these credentials."""
-    there = replace(endpoint, credentials=credentials)
-    return connect(there, name="zaichik kafka", reconnect=reconnect)
 
 
 async def _check_reachable(gateway: "Gateway", arguments: Namespace) -> None:
