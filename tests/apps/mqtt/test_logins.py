@@ -5,15 +5,16 @@ from contextlib import suppress
 
 import anyio
 import pytest
-from mqtt_clients import KEPT, V4, V5, MqttClient, mqtt_gateway
+from mqtt_clients import KEPT, TOKEN, V4, V5, MqttClient, mqtt_gateway
 
 import zaichik
 from zaichik.apps.mqtt.gateway import Gateway
-from zaichik.apps.mqtt.packets import ConnAck, Connect, ReasonCode, Will
+from zaichik.apps.mqtt.packets import ConnAck, Connect, Disconnect, ReasonCode, Will
 from zaichik.apps.users.failures import OF_ONE
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.tls_handshake import handshake
+from zaichik.server.access.access_gate import in_memory
 
 pytestmark = pytest.mark.anyio
 
@@ -156,6 +157,22 @@ async def test_an_address_that_has_failed_too_often_is_not_passed_on(version, co
         async with running.connecting("a", version, **AS_ANA) as (_, answer):
             assert answer.reason_code == code
         assert running.broker.gate.counters["login_failed"] == OF_ONE
+
+
+async def test_a_login_that_ends_ends_the_clients_that_it_has():
+    """ACC-4. A client that only reads is no exception, and other users notice nothing."""
+    async with (
+        guarded() as running,
+        running.connected("a", **AS_ANA) as ana,
+        running.connected("b", **AS_BOB) as bob,
+    ):
+        await bob.subscribe("t")
+        without_bob = {"ana": ANA, "gateway": TOKEN}
+        running.broker.gate.access = in_memory(without_bob, RULES, running.clock).access
+        running.broker.sweep()
+        assert (await bob.expect(Disconnect)).reason_code == ReasonCode.NOT_AUTHORIZED
+        assert await bob.ended()
+        await ana.publish("t", b"1")
 
 
 async def test_no_local_and_flags_are_known_over_the_connection_of_a_user():

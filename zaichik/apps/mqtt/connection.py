@@ -127,6 +127,7 @@ class Connection:
         connect, packets = await self._connect()
         try:
             async with self._logged_in(connect) as login:
+                tasks.start_soon(self._end_with, login)
                 conversation = await self._begin(connect, login, tasks)
                 try:
                     return await self._converse(conversation, packets)
@@ -165,6 +166,14 @@ class Connection:
             except ZaichikError as error:
                 raise self._refused(ReasonCode.SERVER_UNAVAILABLE, str(error)) from None
             yield login
+
+    async def _end_with(self, login: Login) -> None:
+        """End the connection with its user's, which may have ended because the login has.
+
+        Messages reach a client over the gateway's own connection, so nothing else would end it.
+        """
+        await login.lost.wait()
+        self.give_up(ReasonCode.NOT_AUTHORIZED, "its user's connection to the broker has ended")
 
     async def _begin(self, connect: Connect, login: Login, tasks: TaskGroup) -> Conversation:
         """Returns the conversation with a client whose CONNECT was answered well."""
