@@ -108,6 +108,13 @@ USER_SLIPS = [
         'peer.rpartition(":")[0]',
         f"{FAILURES}_a_network_of_ipv6_is_one_address",
     ),
+    Slip(
+        "a login that has ended and is tried again is not counted",
+        "UserConnections._watch",
+        "error.name == AuthFailed.name",
+        "False",
+        f"{CONNECTIONS}_logins_that_have_ended_count_for_all_and_for_no_address",
+    ),
     # -- keeping -------------------------------------------------------------------------------
     Slip(
         "a connection is kept for ever",

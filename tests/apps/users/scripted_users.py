@@ -40,9 +40,9 @@ class Client:
     async def describe(self):
         return {"user": self.user}
 
-    def lose(self):
-        """Lose it for good."""
-        self.connection.on_lost(lambda: zaichik.ConnectionLost("gone"))
+    def lose(self, name=""):
+        """Lose it for good, for the reason of that name."""
+        self.connection.on_lost(lambda: zaichik.ConnectionLost("gone", name))
 
 
 class Broker:

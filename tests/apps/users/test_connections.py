@@ -231,6 +231,17 @@ async def test_a_password_cannot_be_guessed_by_who_is_connected(monkeypatch):
         assert await running.refused(token("a"), THERE) is None
 
 
+async def test_logins_that_have_ended_count_for_all_and_for_no_address(monkeypatch):
+    """The client of each tries it again, and the broker counts that."""
+    async with scripted(monkeypatch) as running:
+        for number in range(OF_ALL):
+            async with running.users.using(password(f"{number}"), HERE) as user:
+                user.client.lose("AUTH_FAILED")
+        assert await running.refused(token("a"), THERE) is TooManyFailures
+        running.clock.advance(1)
+        assert await running.refused(token("a"), HERE) is None
+
+
 async def test_a_broker_that_is_not_there_is_no_failure_of_a_client(monkeypatch):
     async with scripted(monkeypatch) as running:
         running.broker.error = zaichik.ConnectFailed("no broker")

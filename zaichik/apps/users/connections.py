@@ -325,11 +325,14 @@ class UserConnections:
 
         def on_lost(lost: Callable[[], Exception]) -> None:
             tell_client(lost)
+            error = lost()
+            if isinstance(error, ZaichikError) and error.name == AuthFailed.name:
+                self._failures.ended()
             if self._users.get(user.key) is user:
                 logger.warning(
                     "the connection of user %s to the broker has ended: %s",
                     shown(user.name),
-                    lost(),
+                    error,
                 )
             self._forget(user)
             user.lost.set()

@@ -44,8 +44,15 @@ class Failures:
 
     def failed(self, peer: str) -> None:
         """Charge an address for a login that the broker has refused."""
-        self._all.take(self._now_us())
+        self.ended()
         self.guessed(peer)
+
+    def ended(self) -> None:
+        """Count a login that the broker has refused when its connection was to be replaced.
+
+        It was right before, so it is no fault of an address; but it is a failure to the broker.
+        """
+        self._all.take(self._now_us())
 
     def guessed(self, peer: str) -> None:
         """Charge an address for a login that was refused here, without asking the broker."""
