@@ -51,12 +51,11 @@ USER_SLIPS = [
         f"{CONNECTIONS}_an_attempt_that_has_begun_is_finished_and_leaves_nothing_behind",
     ),
     Slip(
-        "a login is tried for which nobody waits",
-        "UserConnections._open_for",
-        "not user.uses",
-        "False",
+        "logins pile up for which nobody waits",
+        "UserConnections.release",
+        "user.queued.cancel()",
+        "pass",
         f"{CONNECTIONS}_an_attempt_that_waits_for_its_turn_is_dropped_with_its_client",
-        nth=1,
     ),
     # -- failures ------------------------------------------------------------------------------
     Slip(

@@ -163,6 +163,8 @@ async def test_an_attempt_that_waits_for_its_turn_is_dropped_with_its_client(mon
         await anyio.wait_all_tasks_blocked()
         gone.scope.cancel()
         await gone.ended.wait()
+        await anyio.wait_all_tasks_blocked()
+        assert running.users._password_turns.statistics().tasks_waiting == 0
         running.broker.answer(password("ana"))
         await anyio.wait_all_tasks_blocked()
         assert running.broker.tried == [password("ana")]

@@ -13,7 +13,7 @@ from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from zaichik import AuthFailed, Client, Credentials
 from zaichik.apps.kafka.codes import Code
-from zaichik.apps.users.connections import User, UserConnections
+from zaichik.apps.users.connections import TooManyFailures, User, UserConnections
 from zaichik.apps.users.credentials import NotALogin, credentials_of
 from zaichik.base.escapes import shown
 
@@ -55,7 +55,7 @@ class SaslConversation:
         """Returns the response, and the broker's client and the user's name if it is a login.
 
         Raises:
-            BadLogin: it comes out of order.
+            BadLogin: it comes out of order, or too many have failed.
             ZaichikError: see `UserConnections.acquire`.
         """
         if not self._may_authenticate or self._user is not None:
@@ -71,6 +71,8 @@ class SaslConversation:
             logger.warning("login_failed user=%s from=%s", shown(credentials.user), self._peer)
             problem = "the broker does not accept these credentials"
             return _response(Code.SASL_AUTHENTICATION_FAILED, problem), None
+        except TooManyFailures as error:
+            raise BadLogin(error.message) from None
         self._user = user
         logger.info("login_ok user=%s from=%s", shown(user.name), self._peer)
         return _response(Code.NONE, None), (user.client, user.name)

@@ -76,6 +76,7 @@ class User:
         uses: how many clients have it or wait for it.
         is_open: whether name and client are there.
         is_evicted: whether it is to be closed, because others need its place.
+        queued: where an attempt to open it waits for its turn.
         failure: why it could not be opened.
         settled: set when it is open, or could not be opened.
         changed: set, for the task that keeps it, when anything of this has changed.
@@ -88,6 +89,7 @@ class User:
     uses: int = 0
     is_open: bool = False
     is_evicted: bool = False
+    queued: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     failure: Exception | None = None
     settled: anyio.Event = field(default_factory=anyio.Event)
     changed: anyio.Event = field(default_factory=anyio.Event)
@@ -186,11 +188,16 @@ class UserConnections:
         """Give a connection back, which is closed some time after the last client has done so."""
         user.uses -= 1
         user.changed.set()
-        if user.uses or user not in self._open or not user.is_open:
+        if user.uses:
             return
-        self._unused[user] = None
-        if len(self._unused) > MOST_KEPT:
-            self._evict()
+        if user not in self._open:
+            # It is lost, or has not had its turn. Attempts without a client must not pile up.
+            self._forget(user)
+            user.queued.cancel()
+        elif user.is_open:
+            self._unused[user] = None
+            if len(self._unused) > MOST_KEPT:
+                self._evict()
 
     # -- attempts --------------------------------------------------------------------------------
 
@@ -232,9 +239,15 @@ class UserConnections:
     async def _run(self, user: User, attempt: _Attempt) -> None:
         """Open a user's connection and keep it, in a task of its own."""
         try:
+            with user.queued:
+                await attempt.turns.acquire()
+            if user.queued.cancelled_caught:
+                return
             async with AsyncExitStack() as stack:
-                async with attempt.turns:
+                try:
                     await self._open_for(user, attempt, stack)
+                finally:
+                    attempt.turns.release()
                 await self._keep(user)
         except ZaichikError as error:
             user.failure = error
@@ -251,6 +264,7 @@ class UserConnections:
 
     async def _open_for(self, user: User, attempt: _Attempt, stack: AsyncExitStack) -> None:
         """Open a connection, which the stack closes, if it is still wanted and allowed."""
+        # The last client has left in the very moment in which its turn came.
         if not user.uses:
             raise ConnectionLost("no client waits for this login any more")
         # Others have failed while it waited for its turn.
