@@ -14,17 +14,17 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.storage": "so are the logs of its durable topics",
     },
     "grpc": {
+        "zaichik.apps.users": "one connection to the broker for each user",
         "zaichik.net.background": "its tasks end with a block, and leave exceptions as they are",
-        "zaichik.server.access.backoff": "failed logins are limited by the broker's token bucket",
     },
     "kafka": {
-        "zaichik.net.background": "a watch for its client ends with the request that waits",
+        "zaichik.apps.users": "one connection to the broker for each user",
+        "zaichik.net.background": "connections of users end with it, a watch with its request",
         "zaichik.net.listener": "a gateway is a server as well",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
         "zaichik.net.stream": "with TLS or without",
         "zaichik.net.tls_engine": "says why TLS failed",
         "zaichik.net.tls_handshake": "its clients may come over TLS",
-        "zaichik.server.access.backoff": "failed logins are limited by the broker's token bucket",
     },
     "legacy": {
         "zaichik.net.background": "its tasks end with the connection",
@@ -32,6 +32,7 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
     },
     "mqtt": {
+        "zaichik.apps.users": "one connection to the broker for each user",
         "zaichik.net.background": "its tasks end with the connection",
         "zaichik.net.listener": "a gateway is a server as well",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
@@ -47,6 +48,10 @@ BEYOND: dict[str, dict[str, str]] = {
     },
     "statistics": {
         "zaichik.apps.recording": "recordings are one of its sources",
+    },
+    "users": {
+        "zaichik.net.peers": "who counts as one address, as the broker has it",
+        "zaichik.server.access.backoff": "failed logins are limited by the broker's token bucket",
     },
     "views": {},
     "watch": {

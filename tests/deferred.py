@@ -14,6 +14,7 @@ from dataclasses import dataclass
 # on both. What computes does not know its event loop.
 WAITING = (
     "tests/apps/mqtt/test_sessions.py",
+    "tests/apps/users/",
     "tests/apps/work/test_job.py",
     "tests/apps/work/test_pool.py",
     "tests/apps/work/test_queue_state.py",

@@ -21,6 +21,7 @@ SERVED = [
     "storage",
     "net",
     "apps/kafka",
+    "apps/users",
     "apps/web",
     "cli/commands/serve.py",
     "cli/commands/web.py",

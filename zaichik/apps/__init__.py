@@ -16,12 +16,16 @@ What an app needs beyond that is here, with the reason:
 | `web` | `net.background` | tasks that end with a block and leave its exceptions as they are |
 | `web` | `server.access` | failed logins are limited by the same token bucket as the broker's |
 | `web` | `zaichik.running_broker` | every scene of the stage has a broker of its own |
+| `users` | `net.peers` | who counts as one address, as the broker has it |
+| `users` | `server.access` | failed logins are limited by the same token bucket as the broker's |
 | `legacy` | `net` | a gateway is a server as well: it listens, and reads its clients' sockets |
 | `grpc` | `net.background` | tasks that end with a block and leave its exceptions as they are |
-| `grpc` | `server.access` | failed logins are limited by the same token bucket as the broker's |
+| `grpc` | `apps.users` | one connection to the broker for each user |
 | `kafka` | `net` | a gateway is a server as well, over TLS or not |
-| `kafka` | `server.access` | failed logins are limited by the same token bucket as the broker's |
+| `kafka` | `net.background` | the connections of users end with the gateway |
+| `kafka` | `apps.users` | one connection to the broker for each user |
 | `mqtt` | `net` | the same; and it speaks TLS, as the broker does |
+| `mqtt` | `apps.users` | one connection to the broker for each user |
 | `flight` | `core`, `storage` | it records a broker from inside, and is no client |
 
 Apps import each other in one direction only. A test compares the imports with the same table in

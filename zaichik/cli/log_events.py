@@ -123,6 +123,8 @@ EVENTS: dict[str, tuple[str, ...]] = {
     ),
     "login_ok user=%s from=%s": ("login_ok", "user", "peer"),
     "login_failed user=%s from=%s": ("login_failed", "user", "peer"),
+    "the connection of user %s to the broker has ended: %s": ("user_lost", "user", "reason"),
+    "a bug ended the connection of a user to the broker": ("bug",),
     "topic %s cannot be made: %s": ("topic_refused", "topic", "reason"),
     "%s: offsets %d to %d have no messages, and were passed over": (
         "offsets_skipped",

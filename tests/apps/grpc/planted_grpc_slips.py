@@ -88,26 +88,11 @@ GRPC_SLIPS = [
         f"{LOGINS}_a_call_without_a_login_never_gets_the_rights_of_the_gateway",
     ),
     Slip(
-        "all users share the first one's connection",
-        "Logins.client",
-        "self._users.get(credentials)",
-        "next(iter(self._users.values()), None)",
-        f"{LOGINS}_each_call_has_the_rights_of_its_user",
-        nth=1,
-    ),
-    Slip(
-        "guesses cost nothing",
-        "Logins._log_in",
-        "self._failures.take(self._clock.now_us())",
-        "pass",
-        f"{LOGINS}_failed_logins_are_limited_before_the_broker_limits_this_machine",
-    ),
-    Slip(
-        "a connection that is lost for good is kept",
-        "Logins.client",
-        "user.is_over.cancel()",
-        "pass",
-        f"{LOGINS}_a_user_who_is_disconnected_for_good_can_log_in_again",
+        "failures are counted for a connection and not for an address",
+        "grpc.logins:address_of",
+        'unquote(peer).partition(":")',
+        'peer.partition(":")',
+        f"{LOGINS}_failures_are_counted_by_the_address_of_a_caller",
     ),
     # -- the server ----------------------------------------------------------------------------
     Slip(

@@ -9,10 +9,10 @@ from callers import ANA, BEA, basic, bearer, gateway, refused
 
 from zaichik import AuthFailed, Credentials
 from zaichik.apps.grpc import broker_pb2 as pb
-from zaichik.apps.grpc import logins
-from zaichik.apps.grpc.logins import credentials_of
+from zaichik.apps.grpc import gateway as gateway_module
+from zaichik.apps.grpc.logins import address_of, credentials_of
+from zaichik.apps.users.failures import OF_ONE
 from zaichik.server.access.access_gate import in_memory
-from zaichik.server.access.backoff import FAILURES
 
 pytestmark = pytest.mark.anyio
 
@@ -145,57 +145,25 @@ async def test_without_access_control_all_calls_share_one():
         assert users_of(await running.client.connections()) == [""]
 
 
-async def test_a_connection_that_no_call_uses_is_closed_and_made_again(monkeypatch):
-    monkeypatch.setattr(logins, "IDLE_SECONDS", 0.01)
-    async with gateway(RULES) as running:
-        await running.publish("ana/a", b"x", metadata=bearer(ANA))
-        while users_of(await running.client.connections()):
-            await anyio.lowlevel.checkpoint()
-        await describe(running, bearer(ANA))
-
-
-async def test_a_connection_that_a_call_uses_stays(monkeypatch):
-    looks = 0
-    sleep = anyio.sleep
-
-    async def look(seconds):
-        nonlocal looks
-        looks += seconds == 4711
-        await sleep(0)
-
-    monkeypatch.setattr(logins, "IDLE_SECONDS", 4711)
-    monkeypatch.setattr(logins.anyio, "sleep", look)
-    async with (
-        gateway(RULES) as running,
-        running.reading("ana/a", metadata=bearer(ANA)) as reading,
-    ):
-        before = looks
-        while looks < before + 3:
-            await anyio.lowlevel.checkpoint()
-        await running.client.publish("ana/a", b"x")
-        assert await reading.payloads(1) == [b"x"]
-
-
 async def test_failed_logins_are_limited_before_the_broker_limits_this_machine():
     """A login that works has still to wait then; one that is connected already has not."""
     guess = bearer(f"zk_{'c' * 43}")
     async with gateway(RULES) as running:
         await running.publish("ana/a", b"x", metadata=bearer(ANA))
-        for _ in range(FAILURES // 2):
+        for _ in range(OF_ONE):
             await refused(describe(running, guess), grpc.StatusCode.UNAUTHENTICATED, "AUTH_FAILED")
         exhausted = grpc.StatusCode.RESOURCE_EXHAUSTED
         await refused(describe(running, guess), exhausted, "TOO_MANY_CONNECTIONS")
         await refused(describe(running, bearer(BEA)), exhausted, "TOO_MANY_CONNECTIONS")
         await describe(running, bearer(ANA))
-        assert await failed(running) == FAILURES // 2
+        assert await failed(running) == OF_ONE
         running.broker.clock.advance(1)
         await describe(running, bearer(BEA))
 
 
 async def test_only_so_many_users_are_connected(monkeypatch):
-    monkeypatch.setattr(logins, "MOST_USERS", 1)
-    async with gateway(RULES) as running:
-        await running.publish("ana/a", b"x", metadata=bearer(ANA))
+    monkeypatch.setattr(gateway_module, "MOST_USERS", 1)
+    async with gateway(RULES) as running, running.reading("ana/a", metadata=bearer(ANA)):
         call = describe(running, bearer(BEA))
         await refused(call, grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CONNECTIONS")
 
@@ -245,6 +213,29 @@ def test_anything_else_is_no_login(value):
     with pytest.raises(AuthFailed) as caught:
         credentials_of([("authorization", value)])
     assert not value or value.split()[-1] not in str(caught.value) or value == "Basic"
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:127.0.0.1:5000", "127.0.0.1:5000"),
+        ("ipv6:%5B2001:db8::1%5D:5000", "2001:db8::1:5000"),
+        ("ipv6:[::1]:5000", "::1:5000"),
+        ("ipv6:%5B::ffff:192.0.2.1%5D:5000", "192.0.2.1:5000"),
+        ("unix:/run/socket", ""),
+        ("", ""),
+    ],
+)
+def test_failures_are_counted_by_the_address_of_a_caller(peer, address):
+    assert address_of(peer) == address
+
+
+async def test_a_login_that_is_too_long_is_none():
+    """And the broker is not asked."""
+    async with gateway(RULES) as running:
+        call = describe(running, bearer("x" * 2000))
+        await refused(call, grpc.StatusCode.UNAUTHENTICATED, "AUTH_FAILED")
+        assert await failed(running) == 0
 
 
 async def test_a_login_that_ends_ends_the_calls_that_it_has():

@@ -5,7 +5,7 @@ import struct
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any
@@ -25,7 +25,6 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 import zaichik
 from zaichik.apps.kafka.gateway import Gateway
-from zaichik.apps.kafka.logins import Login
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.tls_settings import ClientTls, client_tls, server_tls
@@ -34,6 +33,7 @@ TOKENS = {"ana": f"zk_{'a' * 43}", "bob": f"zk_{'b' * 43}", "gate": f"zk_{'g' * 
 RULES = """\
 user gate
 allow all kafka/*
+allow describe $broker
 user ana
 allow all mine/*
 user bob
@@ -267,11 +267,11 @@ async def gateway(
                 broker = await stack.enter_async_context(zaichik.running_broker(**options))
             address, login = f"127.0.0.1:{broker.port}", None
             if with_users:
-                login = Login(partial(_as_user, address))
+                login = zaichik.endpoint(address)
                 address = f"zaichik://{TOKENS['gate']}@{address}"
             client = await stack.enter_async_context(zaichik.connect(zaichik.endpoint(address)))
             tasks = await stack.enter_async_context(BackgroundTasks())
-            found = await Gateway.listening(client, 0, login=login, tls=tls)
+            found = await Gateway.listening(client, 0, login=login, tls=tls, reconnect_s=0)
             tasks.group.start_soon(found.run)
             yield Running(broker, client, found)
 
@@ -287,8 +287,3 @@ def tls_of_both() -> tuple[SSLContext, ClientTls, bytes]:
         issued.private_key_and_cert_chain_pem.write_to_path(folder / "both")
         shown = server_tls(folder / "both", folder / "both").context
         return shown, client_tls(ca=folder / "ca"), authority.cert_pem.bytes()
-
-
-def _as_user(address: str, credentials: zaichik.Credentials) -> Any:
-    host, _, port = address.partition(":")
-    return zaichik.connect(zaichik.Endpoint(host, int(port), credentials=credentials), reconnect=0)

@@ -312,7 +312,7 @@ KAFKA_SLIPS = [
         "codes:code_of",
         "isinstance(error, ConnectionLost)",
         "False",
-        "test_logins:test_a_user_whose_connection_is_lost_for_good_logs_in_again",
+        "test_logins:test_a_user_whose_login_has_ended_is_disconnected",
     ),
     slip(
         "all users share their groups",

@@ -1,22 +1,21 @@
 """Logins: SASL/PLAIN, judged by the broker; each user has one connection to it, and its rights."""
 
 import struct
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import anyio
 import anyio.lowlevel
-import kafka_client
 import pytest
 from batches import batch
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from kafka_client import TOKENS, Kafka, commit, committed, gateway, tls_of_both
+from kafka_client import RULES, TOKENS, Kafka, commit, committed, gateway, tls_of_both
 
-import zaichik
 from zaichik.apps.kafka import gateway as gateway_module
-from zaichik.apps.kafka import logins as logins_module
 from zaichik.apps.kafka.codes import Code
+from zaichik.apps.users.failures import OF_ONE
 from zaichik.net.socket_stream import SocketStream
+from zaichik.server.access.access_gate import in_memory
 
 pytestmark = pytest.mark.anyio
 
@@ -101,97 +100,37 @@ async def test_a_login_is_not_asked_for_where_there_are_none():
         assert await kafka.ended()
 
 
-async def test_connections_of_a_user_share_one_to_the_broker(monkeypatch):
-    opens, users = kafka_client._as_user, []
-
-    @asynccontextmanager
-    async def opened(address, credentials):
-        async with opens(address, credentials) as client:
-            user = (await client.describe())["user"]
-            users.append(user)
-            yield client
-            users.remove(user)
-
-    monkeypatch.setattr(kafka_client, "_as_user", opened)
-    async with gateway(with_users=True) as running:
-        async with running.connected() as one, running.connected() as two:
-            assert await log_in(one, token("ana")) == 0
-            assert await log_in(two, token("ana")) == 0
-            assert users == ["ana"]
-            async with running.connected() as three:
-                assert await log_in(three, token("bob")) == 0
-                assert users == ["ana", "bob"]
-            while users != ["ana"]:
-                await anyio.lowlevel.checkpoint()
-            assert await two.metadata() == {}
-        while users:
-            await anyio.lowlevel.checkpoint()
+async def users(running) -> list[str]:
+    """Whose connections the gateway has, besides its own."""
+    connections = await running.client.connections()
+    return sorted(it["user"] for it in connections if it["client"] == "zaichik kafka")
 
 
-@pytest.mark.parametrize(
-    ("login", "code"), [(token("ana"), 0), (b"\0ana\0wrong", Code.SASL_AUTHENTICATION_FAILED)]
-)
-async def test_logins_of_a_user_at_the_same_time_are_one(login, code, monkeypatch):
-    opens, opened = kafka_client._as_user, []
-
-    @asynccontextmanager
-    async def counted(address, credentials):
-        opened.append(credentials.user)
-        await anyio.wait_all_tasks_blocked()  # until the other one has come
-        async with opens(address, credentials) as client:
-            yield client
-
-    monkeypatch.setattr(kafka_client, "_as_user", counted)
+async def test_connections_of_a_user_share_one_to_the_broker():
     async with (
         gateway(with_users=True) as running,
         running.connected() as one,
         running.connected() as two,
+        running.connected() as three,
     ):
-        codes = []
-
-        async def enter(kafka):
-            codes.append(await log_in(kafka, login))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(enter, one)
-            tasks.start_soon(enter, two)
-        assert codes == [code, code]
-        assert len(opened) == 1
-        async with running.connected() as three:
-            assert await log_in(three, token("ana")) == 0
+        for kafka, user in ((one, "ana"), (two, "ana"), (three, "bob")):
+            assert await log_in(kafka, token(user)) == 0
+        assert await users(running) == ["ana", "bob"]
 
 
-async def test_a_user_whose_connection_is_lost_for_good_logs_in_again(monkeypatch, caplog):
-    opens, losses = kafka_client._as_user, []
-
-    @asynccontextmanager
-    async def losing(address, credentials):
-        lost = anyio.Event()
-        losses.append(lost)
-
-        async def lose():
-            await lost.wait()
-            raise zaichik.ConnectionLost("the broker is gone")
-
-        async with opens(address, credentials) as client, anyio.create_task_group() as tasks:
-            tasks.start_soon(lose)
-            try:
-                yield client
-            finally:
-                tasks.cancel_scope.cancel()
-
-    monkeypatch.setattr(kafka_client, "_as_user", losing)
-    async with gateway(with_users=True) as running:
-        async with running.connected() as kafka:
-            assert await log_in(kafka, token("ana")) == 0
-            losses[0].set()
-            await anyio.wait_all_tasks_blocked()
-            with suppress(anyio.EndOfStream):
-                while True:  # until the gateway has closed the connection
-                    await kafka.produce("mine/a", batch((None, b"1")))
-        async with running.connected() as kafka:
-            assert await log_in(kafka, token("ana")) == 0
-            assert await kafka.metadata("mine/a") == {"mine/a": 0}
+async def test_a_user_whose_login_has_ended_is_disconnected(caplog):
+    """ACC-4. Otherwise its clients would be told of errors, and never ask who they are."""
+    async with gateway(with_users=True) as running, running.connected() as kafka:
+        assert await log_in(kafka, token("ana")) == 0
+        without_ana = {user: secret for user, secret in TOKENS.items() if user != "ana"}
+        gate = in_memory(without_ana, RULES, running.broker.clock)
+        running.broker.gate.access = gate.access
+        running.broker.sweep()
+        with suppress(anyio.EndOfStream):
+            while True:  # until the gateway knows
+                await kafka.produce("mine/a", batch((None, b"1")))
+        async with running.connected() as other:
+            assert await log_in(other, token("bob")) == 0
     assert "a bug" not in caplog.text
 
 
@@ -243,14 +182,14 @@ async def test_groups_and_positions_belong_to_a_user():
         assert await committed(bob, topic="mine/a") == {"mine/a": (-1, "")}
 
 
-async def test_too_many_failures_of_an_address_are_not_passed_on(monkeypatch):
-    monkeypatch.setattr(logins_module, "FAILURES", 2)
+async def test_too_many_failures_of_an_address_are_not_passed_on():
     wrong = b"\0ana\0zk_" + b"x" * 43
     async with gateway(with_users=True) as running:
-        for _ in range(2):
+        for _ in range(OF_ONE):
             async with running.connected() as kafka:
                 assert await log_in(kafka, wrong) == Code.SASL_AUTHENTICATION_FAILED
         async with running.connected() as kafka:
             await kafka.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
             await kafka.send(SaslAuthenticateRequest(auth_bytes=wrong), 1)
             assert await kafka.ended()
+        assert running.broker.gate.counters["login_failed"] == OF_ONE

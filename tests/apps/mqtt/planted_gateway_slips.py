@@ -190,6 +190,13 @@ GATEWAY_SLIPS = [
         f"{LOGINS}::test_retained_messages_need_the_right_to_their_tree",
     ),
     Slip(
+        "a client that only reads outlives its login",
+        "mqtt.connection:Connection._serve",
+        "tasks.start_soon(self._end_with, login)",
+        "pass",
+        f"{LOGINS}::test_a_login_that_ends_ends_the_clients_that_it_has",
+    ),
+    Slip(
         "a will is published after a goodbye",
         "mqtt.conversation:Conversation._disconnect",
         "packet.reason_code != ReasonCode.NORMAL_DISCONNECTION",

@@ -5,14 +5,16 @@ from contextlib import suppress
 
 import anyio
 import pytest
-from mqtt_clients import KEPT, V4, V5, MqttClient, mqtt_gateway
+from mqtt_clients import KEPT, TOKEN, V4, V5, MqttClient, mqtt_gateway
 
 import zaichik
 from zaichik.apps.mqtt.gateway import Gateway
-from zaichik.apps.mqtt.packets import ConnAck, Connect, ReasonCode, Will
+from zaichik.apps.mqtt.packets import ConnAck, Connect, Disconnect, ReasonCode, Will
+from zaichik.apps.users.failures import OF_ONE
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.tls_handshake import handshake
+from zaichik.server.access.access_gate import in_memory
 
 pytestmark = pytest.mark.anyio
 
@@ -131,14 +133,46 @@ async def connections(running):
         return [one for one in await operator.connections() if one["user"] != "operator"]
 
 
-async def test_clients_of_a_user_share_one_connection_that_ends_with_the_last():
+async def test_clients_of_a_user_share_one_connection():
+    async with (
+        guarded() as running,
+        running.connected("a", **AS_ANA),
+        running.connected("b", **AS_ANA),
+    ):
+        users = [one["user"] for one in await connections(running)]
+        assert sorted(users) == ["ana", "gateway"]
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(V4, ReasonCode.SERVER_UNAVAILABLE), (V5, ReasonCode.CONNECTION_RATE_EXCEEDED)],
+    ids=["3.1.1", "5"],
+)
+async def test_an_address_that_has_failed_too_often_is_not_passed_on(version, code):
+    wrong = {"username": f"zk_{'e' * 43}"}
     async with guarded() as running:
-        async with running.connected("a", **AS_ANA), running.connected("b", **AS_ANA) as client:
-            users = [one["user"] for one in await connections(running)]
-            assert sorted(users) == ["ana", "gateway"]
-            await client.ping()
-        while len(await connections(running)) > 1:
-            await anyio.lowlevel.checkpoint()
+        for _ in range(OF_ONE):
+            async with running.connecting("a", version, **wrong) as (_, answer):
+                assert answer.reason_code == ReasonCode.BAD_USER_NAME_OR_PASSWORD
+        async with running.connecting("a", version, **AS_ANA) as (_, answer):
+            assert answer.reason_code == code
+        assert running.broker.gate.counters["login_failed"] == OF_ONE
+
+
+async def test_a_login_that_ends_ends_the_clients_that_it_has():
+    """ACC-4. A client that only reads is no exception, and other users notice nothing."""
+    async with (
+        guarded() as running,
+        running.connected("a", **AS_ANA) as ana,
+        running.connected("b", **AS_BOB) as bob,
+    ):
+        await bob.subscribe("t")
+        without_bob = {"ana": ANA, "gateway": TOKEN}
+        running.broker.gate.access = in_memory(without_bob, RULES, running.clock).access
+        running.broker.sweep()
+        assert (await bob.expect(Disconnect)).reason_code == ReasonCode.NOT_AUTHORIZED
+        assert await bob.ended()
+        await ana.publish("t", b"1")
 
 
 async def test_no_local_and_flags_are_known_over_the_connection_of_a_user():

@@ -8,7 +8,7 @@ To the broker, the gateway is a client like any other; to its own clients, it is
 | `broker.proto` | the service, field by field, for those who write its clients |
 | `statuses` | which gRPC status each of the broker's codes becomes |
 | `topic_settings` | a topic's settings, as that service and as our client have them |
-| `logins` | one connection to the broker for each user |
+| `logins` | whose call it is, by its metadata |
 | `service` | the five calls: our client carries them out |
 | `gateway` | the server: where it listens, its limits, health and reflection |
 

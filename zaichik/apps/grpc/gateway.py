@@ -29,8 +29,9 @@ from grpc_reflection.v1alpha import reflection
 
 from zaichik import Client, Endpoint
 from zaichik.apps.grpc import broker_pb2, broker_pb2_grpc
-from zaichik.apps.grpc.logins import Logins
+from zaichik.apps.grpc.logins import MOST_USERS, Logins
 from zaichik.apps.grpc.service import Service
+from zaichik.apps.users.connections import UserConnections
 from zaichik.base.clock import Clock, SystemClock
 from zaichik.net.background import BackgroundTasks
 
@@ -102,13 +103,15 @@ async def serving(
     port = _bound(server, host, options)
     condition = health.aio.HealthServicer()
     async with BackgroundTasks() as tasks:
-        logins = Logins(
+        users = UserConnections(
             options.endpoint,
+            "zaichik grpc",
             tasks.group,
-            clock or SystemClock(),
-            asks=asks,
-            reconnect=options.reconnect,
+            (clock or SystemClock()).now_us,
+            reconnect_s=options.reconnect,
+            most=MOST_USERS,
         )
+        logins = Logins(users, asks=asks)
         add_to_server = broker_pb2_grpc.add_BrokerServicer_to_server
         add_to_server(Service(logins), server)  # type: ignore[no-untyped-call]  # generated
         health_pb2_grpc.add_HealthServicer_to_server(condition, server)

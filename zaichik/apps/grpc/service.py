@@ -60,7 +60,7 @@ class Service(BrokerServicer):
     """Carries out all calls.
 
     Args:
-        logins: the connections to the broker.
+        logins: what calls use.
     """
 
     def __init__(self, logins: Logins) -> None:
@@ -156,7 +156,8 @@ class Service(BrokerServicer):
     async def _answering(self, context: Context) -> AsyncIterator[Client]:
         """Returns the caller's client; an error in the block ends the call with its status."""
         try:
-            async with self._logins.client(context.invocation_metadata() or ()) as client:
+            metadata = context.invocation_metadata() or ()
+            async with self._logins.client(metadata, context.peer()) as client:
                 yield client
         except Exception as error:
             await _abort(context, _first_of(error))

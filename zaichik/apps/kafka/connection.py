@@ -22,7 +22,7 @@ from zaichik import Client, ZaichikError
 from zaichik.apps.kafka import frames, oversized
 from zaichik.apps.kafka.codes import Code
 from zaichik.apps.kafka.frames import Header, NotARequest, RequestReader, decoded, framed, header_of
-from zaichik.apps.kafka.logins import BadLogin, Login, SaslConversation
+from zaichik.apps.kafka.logins import BadLogin, SaslConversation
 from zaichik.apps.kafka.readings import Readings
 from zaichik.apps.kafka.requests import (
     API_VERSIONS,
@@ -35,6 +35,7 @@ from zaichik.apps.kafka.requests import (
     name_of,
 )
 from zaichik.apps.kafka.session import Session, Shared
+from zaichik.apps.users.connections import UserConnections
 from zaichik.base.escapes import shown
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.stream import Stream
@@ -66,12 +67,17 @@ class Connection:
         stream: the connection to it, which is closed when `run` returns.
         peer: its address, for the log.
         shared: the gateway's state.
-        login: how clients log in; None: all of them act as the gateway's own user.
+        users: their connections, if clients log in; None: all act as the gateway's own user.
         client: the broker's client of that user.
     """
 
     def __init__(
-        self, stream: Stream, peer: str, shared: Shared, client: Client, login: Login | None
+        self,
+        stream: Stream,
+        peer: str,
+        shared: Shared,
+        client: Client,
+        users: UserConnections | None,
     ) -> None:
         self._stream = stream
         self._peer = peer
@@ -80,10 +86,10 @@ class Connection:
         self._readings = Readings(shared.room)
         self._sasl: SaslConversation | None = None
         self._session: Session | None = None
-        if login is None:
+        if users is None:
             self._session = Session(shared, peer, client, "", self._readings)
         else:
-            self._sasl = SaslConversation(login, peer)
+            self._sasl = SaslConversation(users, peer)
 
     async def run(self) -> str:
         """Converse until either side ends it; returns the reason, for the log."""
@@ -247,9 +253,8 @@ class Connection:
             raise Ended("it sent a login, and the gateway asks for none")
         if header.key == SASL_HANDSHAKE:
             return self._sasl.handshake(request, header.version)
-        response, entered = await self._sasl.authenticate(request)
-        if entered is not None:
-            self._session = Session(
-                self._shared, self._peer, entered.client, entered.user, self._readings
-            )
+        response, logged_in = await self._sasl.authenticate(request)
+        if logged_in is not None:
+            client, user = logged_in
+            self._session = Session(self._shared, self._peer, client, user, self._readings)
         return response

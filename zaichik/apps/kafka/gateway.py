@@ -6,12 +6,14 @@ from ssl import SSLContext
 
 import anyio
 
-from zaichik import Client
+from zaichik import Client, Endpoint
 from zaichik.apps.kafka.connection import Connection
-from zaichik.apps.kafka.logins import Login
 from zaichik.apps.kafka.positions import Positions
 from zaichik.apps.kafka.session import Counts, Shared
 from zaichik.apps.kafka.topics import DEFAULT_CAPACITY, Topics
+from zaichik.apps.users.connections import UserConnections
+from zaichik.base.clock import SystemClock
+from zaichik.net.background import BackgroundTasks
 from zaichik.net.listener import Listener
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.stream import Stream
@@ -34,8 +36,9 @@ class Gateway:
         client: the broker's client of the gateway's own user.
         listener: accepts connections; closed when `run` returns.
         shared: the state that all connections share.
-        login: how clients log in; None: all of them act as the gateway's user.
+        login: the broker, where each client logs in; None: all act as the gateway's user.
         tls: what is shown to clients; None: connections are not encrypted.
+        reconnect_s: for how long users' lost connections to the broker are tried again.
 
     Attributes:
         host, port: where it listens.
@@ -47,8 +50,9 @@ class Gateway:
         client: Client,
         listener: Listener,
         shared: Shared,
-        login: Login | None = None,
+        login: Endpoint | None = None,
         tls: SSLContext | None = None,
+        reconnect_s: float = 60.0,
     ) -> None:
         self.host, self.port = listener.host, listener.port
         self.shared = shared
@@ -56,6 +60,8 @@ class Gateway:
         self._listener = listener
         self._login = login
         self._tls = tls
+        self._reconnect_s = reconnect_s
+        self._users: UserConnections | None = None
         self._connections = 0
 
     @classmethod
@@ -67,8 +73,9 @@ class Gateway:
         host: str = HOST,
         advertise: tuple[str, int] | None = None,
         capacity: int = DEFAULT_CAPACITY,
-        login: Login | None = None,
+        login: Endpoint | None = None,
         tls: SSLContext | None = None,
+        reconnect_s: float = 60.0,
     ) -> "Gateway":
         """Returns a gateway at a port, which may be reached from then on.
 
@@ -80,6 +87,7 @@ class Gateway:
             capacity: see `Topics`.
             login: see the class.
             tls: see the class.
+            reconnect_s: see the class.
 
         Raises:
             OSError: the port is not available.
@@ -91,7 +99,7 @@ class Gateway:
         listener = await Listener.open(host, port)
         shown_host, shown_port = advertise or (listener.host, listener.port)
         shared = Shared(shown_host, shown_port, Topics(capacity), positions)
-        return cls(client, listener, shared, login, tls)
+        return cls(client, listener, shared, login, tls, reconnect_s)
 
     @property
     def counts(self) -> Counts:
@@ -109,9 +117,19 @@ class Gateway:
             ExceptionGroup: of one `ConnectionLost`: the broker is gone for good.
         """
         try:
-            async with self._listener, anyio.create_task_group() as tasks:
+            async with (
+                BackgroundTasks() as holding,
+                self._listener,
+                anyio.create_task_group() as tasks,
+            ):
                 if self._login is not None:
-                    await tasks.start(self._login.run)
+                    self._users = UserConnections(
+                        self._login,
+                        "zaichik kafka",
+                        holding.group,
+                        SystemClock().now_us,
+                        reconnect_s=self._reconnect_s,
+                    )
                 tasks.start_soon(self._listener.serve, self._serve_one, tasks)
                 while True:  # a lost broker is noticed even while no one is connected
                     await self._client.ping()
@@ -149,5 +167,5 @@ class Gateway:
             except (TlsFailed, TimeoutError, anyio.BrokenResourceError) as error:
                 await stream.aclose()
                 return f"TLS failed: {error!r}"
-        connection = Connection(secured, peer, self.shared, self._client, self._login)
+        connection = Connection(secured, peer, self.shared, self._client, self._users)
         return await connection.run()

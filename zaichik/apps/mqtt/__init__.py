@@ -15,7 +15,7 @@ To the broker, the gateway is a client like any other; to MQTT's clients, it is 
 | `groups` | shared subscriptions |
 | `retained`, `wills`, `sessions`, `session_table` | the state that is kept in tables |
 | `keeper`, `topics` | what the broker keeps for sessions; the topics, made and read |
-| `logins` | a connection to the broker for each user, and what users may do |
+| `logins` | what a client acts as, and what users may do |
 | `state` | all of that together, and what happens once a second |
 | `connection` | one connection: bytes, deadlines, and how it ends |
 | `opening`, `conversation`, `subscribing` | CONNECT; each packet after it; SUBSCRIBE |

@@ -9,7 +9,7 @@ it is closed over an error, the client is told why, if its version has words for
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import anyio
 from anyio.abc import TaskGroup
@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from zaichik import AuthFailed, BrokerError, ZaichikError
 from zaichik.apps.mqtt.conversation import Conversation
 from zaichik.apps.mqtt.ending import Ending
-from zaichik.apps.mqtt.logins import Login, NoLogin
+from zaichik.apps.mqtt.logins import Login
 from zaichik.apps.mqtt.opening import check, opened
 from zaichik.apps.mqtt.output import Output
 from zaichik.apps.mqtt.packets import (
@@ -35,6 +35,8 @@ from zaichik.apps.mqtt.packets import (
 )
 from zaichik.apps.mqtt.publisher import reason_of
 from zaichik.apps.mqtt.state import State
+from zaichik.apps.users.connections import TooManyFailures
+from zaichik.apps.users.credentials import NotALogin
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.stream import GONE, Stream
 
@@ -125,6 +127,7 @@ class Connection:
         connect, packets = await self._connect()
         try:
             async with self._logged_in(connect) as login:
+                tasks.start_soon(self._end_with, login)
                 conversation = await self._begin(connect, login, tasks)
                 try:
                     return await self._converse(conversation, packets)
@@ -150,19 +153,27 @@ class Connection:
     @asynccontextmanager
     async def _logged_in(self, connect: Connect) -> AsyncIterator[Login]:
         """Returns the connection to the broker that a client uses."""
-        logins = self._state.logins
-        try:
-            login = await logins.log_in(connect.username, connect.password)
-        except NoLogin:
-            raise self._refused(ReasonCode.NOT_AUTHORIZED, "it has no login") from None
-        except AuthFailed as error:
-            raise self._refused(ReasonCode.BAD_USER_NAME_OR_PASSWORD, str(error)) from None
-        except ZaichikError as error:
-            raise self._refused(ReasonCode.SERVER_UNAVAILABLE, str(error)) from None
-        try:
+        using = self._state.logins.using(connect.username, connect.password, self._peer)
+        async with AsyncExitStack() as stack:
+            try:
+                login = await stack.enter_async_context(using)
+            except NotALogin as error:
+                raise self._refused(ReasonCode.NOT_AUTHORIZED, str(error)) from None
+            except AuthFailed as error:
+                raise self._refused(ReasonCode.BAD_USER_NAME_OR_PASSWORD, str(error)) from None
+            except TooManyFailures as error:
+                raise self._refused(ReasonCode.CONNECTION_RATE_EXCEEDED, str(error)) from None
+            except ZaichikError as error:
+                raise self._refused(ReasonCode.SERVER_UNAVAILABLE, str(error)) from None
             yield login
-        finally:
-            logins.release(login)
+
+    async def _end_with(self, login: Login) -> None:
+        """End the connection with its user's, which may have ended because the login has.
+
+        Messages reach a client over the gateway's own connection, so nothing else would end it.
+        """
+        await login.lost.wait()
+        self.give_up(ReasonCode.NOT_AUTHORIZED, "its user's connection to the broker has ended")
 
     async def _begin(self, connect: Connect, login: Login, tasks: TaskGroup) -> Conversation:
         """Returns the conversation with a client whose CONNECT was answered well."""

@@ -113,8 +113,9 @@ class Gateway:
     async def _serve(self, ready: Callable[[], None]) -> None:
         """Serve with one state, until its topics are gone."""
         async with anyio.create_task_group() as tasks:
-            logins = Logins(self._endpoint, self._client, tasks, self._reconnect_s)
-            state = State(self._client, self._options, logins, tasks, self._clock.now_us)
+            now_us = self._clock.now_us
+            logins = Logins(self._endpoint, self._client, tasks, now_us, self._reconnect_s)
+            state = State(self._client, self._options, logins, tasks, now_us)
             await state.load()
             self.state = state
             try:

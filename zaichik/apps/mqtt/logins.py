@@ -1,50 +1,45 @@
 """Who a client is to the broker: one connection for each user (G-8).
 
 If the gateway itself has logged in, every client must log in, too, with a user's name and password,
-or with a token in the place of the password. The gateway passes that on to the broker, over a
-connection that all clients of that login share. So rules, shares and refusals are the broker's.
+or with a token in either place. The gateway passes that on to the broker, over a connection that
+all clients of that login share, see `zaichik.apps.users`. So rules, shares and refusals are the
+broker's.
 
 If the gateway has not logged in, there is no access control, and all clients act as the gateway.
 """
 
-import hashlib
 import logging
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
-from zaichik import BrokerError, Client, Credentials, Endpoint, Forbidden, ZaichikError, connect
+from zaichik import BrokerError, Client, Endpoint, Forbidden
 from zaichik.apps.mqtt.spaces import MOST_KEY_BYTES
+from zaichik.apps.users.connections import UserConnections
+from zaichik.apps.users.credentials import credentials_of
 
 logger = logging.getLogger("zaichik.mqtt.logins")
 
-TOKEN_PREFIX = "zk_"  # noqa: S105 (no secret)
 # How long a right is believed that was asked for.
 BELIEVED_US = 60_000_000
 
 
-class NoLogin(Exception):
-    """A client has not said who it is, and must."""
-
-
 @dataclass(slots=True, eq=False)
 class Login:
-    """A user's connection to the broker.
+    """What a client acts as.
 
     Attributes:
         user: the user's name; "" without access control.
-        client: the connection.
-        uses: how many clients have it.
-        released: set when none has it any more.
+        client: the user's connection to the broker.
+        lost: set when that is lost for good.
     """
 
     user: str
     client: Client
-    uses: int = 0
-    released: anyio.Event = field(default_factory=anyio.Event)
+    lost: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Logins:
@@ -54,96 +49,45 @@ class Logins:
         endpoint: the broker, with the gateway's own login if there is access control.
         own: the gateway's connection.
         tasks: hold the connections.
+        now_us: the time.
         reconnect_s: for how long a lost connection is tried again.
     """
 
     def __init__(
-        self, endpoint: Endpoint, own: Client, tasks: TaskGroup, reconnect_s: float
+        self,
+        endpoint: Endpoint,
+        own: Client,
+        tasks: TaskGroup,
+        now_us: Callable[[], int],
+        reconnect_s: float,
     ) -> None:
-        self._endpoint = endpoint
-        self._own = Login("", own)
-        self._tasks = tasks
-        self._reconnect_s = reconnect_s
-        self._open: dict[tuple[str, bytes], Login] = {}
-        self._opening = anyio.Lock()
-
-    @property
-    def are_required(self) -> bool:
+        self.are_required = endpoint.credentials is not None
         """Whether clients must log in."""
-        return self._endpoint.credentials is not None
+        self._own = Login("", own)
+        self._users = UserConnections(
+            endpoint, "zaichik mqtt, for a user", tasks, now_us, reconnect_s=reconnect_s
+        )
 
-    async def log_in(self, username: str | None, password: bytes | None) -> Login:
-        """Returns the connection of a user, to be given back by `release`.
+    @asynccontextmanager
+    async def using(
+        self, username: str | None, password: bytes | None, peer: str
+    ) -> AsyncIterator[Login]:
+        """Returns what a client acts as, for the length of the block.
+
+        Args:
+            username: as the client has sent it.
+            password: the same.
+            peer: its address.
 
         Raises:
-            NoLogin: there is no name, no password or no token.
-            AuthFailed: the broker does not accept them.
-            ZaichikError: the broker cannot be reached, or has no room.
+            NotALogin: there is no name, no password or no token.
+            ZaichikError: see `UserConnections.acquire`.
         """
         if not self.are_required:
-            return self._own
-        credentials = _credentials(username, password)
-        key = (credentials.user, hashlib.sha256(credentials.secret.encode()).digest())
-        # One at a time: passwords cost the broker a quarter of a second each.
-        async with self._opening:
-            login = self._open.get(key)
-            if login is None:
-                login = await self._tasks.start(self._hold, credentials, key)
-        login.uses += 1
-        return login
-
-    def release(self, login: Login) -> None:
-        """Give a connection back."""
-        if login is self._own:
+            yield self._own
             return
-        login.uses -= 1
-        if not login.uses:
-            login.released.set()
-
-    async def _hold(
-        self,
-        credentials: Credentials,
-        key: tuple[str, bytes],
-        *,
-        task_status: TaskStatus[Login],
-    ) -> None:
-        endpoint = replace(self._endpoint, credentials=credentials)
-        is_started = False
-        try:
-            async with connect(
-                endpoint, name="zaichik mqtt, for a user", reconnect=self._reconnect_s
-            ) as client:
-                user = str((await client.describe())["user"])
-                login = Login(user, client)
-                self._open[key] = login
-                is_started = True
-                task_status.started(login)
-                await login.released.wait()
-        except ZaichikError as error:
-            if not is_started:
-                raise
-            logger.warning("the connection of a user to the broker has ended: %s", error)
-        finally:
-            self._open.pop(key, None)
-
-
-def _credentials(username: str | None, password: bytes | None) -> Credentials:
-    """Returns what a client has said: a token may stand in either place.
-
-    Raises:
-        NoLogin: nothing that could be a login.
-    """
-    secret = ""
-    if password is not None:
-        with suppress(UnicodeDecodeError):
-            secret = password.decode()
-    if secret.startswith(TOKEN_PREFIX):
-        return Credentials(secret=secret)
-    if username is not None and username.startswith(TOKEN_PREFIX):
-        return Credentials(secret=username)
-    if not username or not secret:
-        raise NoLogin
-    return Credentials(username, secret)
+        async with self._users.using(credentials_of(username, password), peer) as user:
+            yield Login(user.name, user.client, user.lost)
 
 
 class Rights:

@@ -20,9 +20,6 @@ Examples:
   zaichik kafka --log-level warning          # only what was lost or refused
 """
 
-from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -30,8 +27,6 @@ from rich.console import Console
 from zaichik.cli import address, connecting, default_ports, front_end, quantities
 from zaichik.cli.arguments import Namespace, argument
 from zaichik.cli.failure import Failure, listening
-from zaichik.client.client import Client, connect
-from zaichik.client.endpoint import Credentials, Endpoint
 
 if TYPE_CHECKING:
     from zaichik.apps.kafka.gateway import Gateway
@@ -81,13 +76,12 @@ async def run(arguments: Namespace, console: Console) -> int:
 async def _serve(arguments: Namespace, console: Console) -> None:
     try:
         from zaichik.apps.kafka.gateway import Gateway
-        from zaichik.apps.kafka.logins import Login
     except ModuleNotFoundError as error:
         raise Failure(MISSING) from error
     tls = front_end.tls(arguments)
     login = None
     if arguments.sasl:
-        login = Login(partial(_logged_in, arguments.connect, arguments.reconnect))
+        login = arguments.connect
     async with connecting.connected(arguments, "kafka") as client:
         with listening(arguments.port, "zaichik kafka --port PORT", "Kafka", arguments.host):
             gateway = await Gateway.listening(
@@ -98,19 +92,12 @@ async def _serve(arguments: Namespace, console: Console) -> None:
                 capacity=arguments.capacity,
                 login=login,
                 tls=tls,
+                reconnect_s=arguments.reconnect,
             )
         await _check_reachable(gateway, arguments)
         async with front_end.until_stopped(arguments) as tasks:
             tasks.start_soon(gateway.run)
             front_end.announce(PROTOCOL, gateway.host, gateway.port, arguments, console)
-
-
-def _logged_in(
-    endpoint: Endpoint, reconnect: float, credentials: Credentials
-) -> AbstractAsyncContextManager[Client]:
-    """Returns a client of the broker that has logged in with these credentials."""
-    there = replace(endpoint, credentials=credentials)
-    return connect(there, name="zaichik kafka", reconnect=reconnect)
 
 
 async def _check_reachable(gateway: "Gateway", arguments: Namespace) -> None:
