@@ -67,7 +67,7 @@ class Publishing:
         async with self._bodies.of(request, most) as body:
             rows: list[Row] = [(_key(key), body)]
             if is_batch:
-                rows = rows_of(body)
+                rows = rows_of(body, line.client.welcome.max_batch)
             repeated = request.headers.get("idempotency-key")
             if repeated is None:
                 result = await self._stored(line, topic, rows, Attempt(b""))
