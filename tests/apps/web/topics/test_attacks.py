@@ -98,6 +98,41 @@ async def test_names_and_keys_are_data(path, headers, status):
         assert b"\r\nx-injected" not in head
 
 
+async def test_a_body_has_one_length():
+    """A proxy in front may believe the other one, and take the rest for a request (smuggling)."""
+    async with broker_and_served() as (client, port):
+        chunked = b"1\r\nx\r\n0\r\n\r\n"
+        smuggled = request(
+            port, body=chunked, transfer_encoding="chunked", content_length=len(chunked)
+        )
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(smuggled + request(port, body=b"y"))
+            status, error = await answered(stream)
+            assert (status, error["error"]) == (400, "BAD_REQUEST")
+            with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                await stream.receive()
+        assert (await client.topic("orders"))["next_offset"] == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "values"),
+    [
+        ("POST", "authorization", ("Bearer a", "Bearer b")),
+        ("POST", "idempotency-key", ("a", "b")),
+        ("POST", "content-encoding", ("identity", "gzip")),
+        ("POST", "content-type", ("text/plain", "application/x-ndjson")),
+        ("GET", "last-event-id", ("7-1", "7-2")),
+    ],
+)
+async def test_a_header_that_is_there_twice_is_refused(method, name, values):
+    async with broker_and_served() as (client, port):
+        twice = {name: f"{values[0]}\r\n{name}: {values[1]}"}
+        status, error = await ask(port, request(port, method, **twice))
+        assert (status, error["error"]) == (400, "BAD_REQUEST")
+        assert name in error["text"]
+        assert (await client.topic("orders"))["next_offset"] == 0
+
+
 async def test_a_header_that_is_too_long_is_refused():
     async with broker_and_served() as (client, port):
         with anyio.fail_after(60):
