@@ -97,6 +97,13 @@ HTTP_SLIPS = [
         FRONT + "::test_keys_belong_to_a_user_also_before_the_page_is_connected",
     ),
     Slip(
+        "requests to a full topic take all connections",
+        "topics.publishing:Publishing.answer",
+        "self._places.taking(user)",
+        "anyio.CancelScope()",
+        FOLDER + "test_attacks.py::test_a_full_topic_does_not_keep_others_out",
+    ),
+    Slip(
         "all streams write at once",
         "topics.reading:Reading._send_all",
         "async with self._turn: data = "

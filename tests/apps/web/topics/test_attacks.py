@@ -221,6 +221,29 @@ async def test_a_full_topic_does_not_keep_connections_waiting(monkeypatch):
             assert (await client.topic("jobs"))["next_offset"] == 1
 
 
+async def test_a_full_topic_does_not_keep_others_out(monkeypatch):
+    """Its requests take some of the connections, and the next ones are told to come again."""
+    monkeypatch.setattr(publishing, "MOST_PUBLISHES", 3)
+    monkeypatch.setattr(publishing, "PUBLISH_S", 3600.0)
+    async with broker_and_served() as (client, port):
+        await client.create_topic("jobs", capacity=1, overflow="reject", retention_ttl="forever")
+        subscription = client.subscribe("jobs", name="worker", commit="explicit")
+        async with subscription, anyio.create_task_group() as tasks:
+            await client.publish("jobs", b"1")
+
+            async def publish():
+                while True:
+                    await ask(port, request(port, path="/topics/jobs", body=b"2"))
+
+            for _ in range(3):
+                tasks.start_soon(publish)
+            with anyio.fail_after(20):
+                while (answer := await ask(port, request(port, body=b"x")))[0] == 200:
+                    pass
+            assert (answer[0], answer[1]["error"]) == (503, "TOO_MANY_PUBLISHES")
+            tasks.cancel_scope.cancel()
+
+
 async def test_a_stream_ends_when_its_socket_is_reset():
     async with broker_and_served() as (client, port):
         raw = socket.create_connection(("127.0.0.1", port))
