@@ -134,7 +134,8 @@ class Guard:
             headers.get("origin", "").lower() not in self._origins
             or headers.get("x-zaichik") != "1"
         ):
-            return 403, "only the page itself may send this: it takes its Origin, and X-Zaichik: 1"
+            problem = "only the page itself may send this: it takes its Origin, and X-Zaichik: 1"
+            return 403, f"{problem}; programs publish at /topics/TOPIC"
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             return 415, "the body must be application/json"
         length = headers.get("content-length", "")
