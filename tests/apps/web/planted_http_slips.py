@@ -104,6 +104,13 @@ HTTP_SLIPS = [
         FOLDER + "test_attacks.py::test_a_full_topic_does_not_keep_others_out",
     ),
     Slip(
+        "a connection is parsed for as long as it likes",
+        "web.connection:Connection.connection_made",
+        "transport.max_size = READ_BYTES",
+        "pass",
+        FOLDER + "test_attacks.py::test_a_large_body_is_parsed_in_small_parts",
+    ),
+    Slip(
         "all streams write at once",
         "topics.reading:Reading._send_all",
         "async with self._turn: data = "

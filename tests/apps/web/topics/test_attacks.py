@@ -176,6 +176,21 @@ async def test_a_chunked_body_without_an_end_is_refused_at_its_limit():
         assert (await client.topic("orders"))["next_offset"] == 0
 
 
+async def test_a_large_body_is_parsed_in_small_parts(monkeypatch):
+    """Between them others have their turn, and a part of chunks of a byte takes long enough."""
+    sizes = []
+    received = connection.Connection.data_received
+
+    def recorded(self, data):
+        sizes.append(len(data))
+        received(self, data)
+
+    monkeypatch.setattr(connection.Connection, "data_received", recorded)
+    async with broker_and_served() as (_, port):
+        assert (await ask(port, request(port, body=b"x" * 1_000_000)))[0] == 200
+    assert max(sizes) <= 8192
+
+
 async def _send_forever(stream, chunk):
     while True:
         await stream.send(chunk)
