@@ -420,9 +420,9 @@ def start_written(text: str) -> StartAt:
     match text:
         case "earliest" | "latest":
             return text
-        case _ if text.isascii() and text.isdigit():
-            return int(text)
     try:
+        if text.isascii() and text.isdigit():
+            return int(text)
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
         raise ValueError(

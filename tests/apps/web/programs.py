@@ -71,6 +71,7 @@ class Streamed:
         status, headers: of the answer; 0 before it has begun.
         is_over: whether it has ended.
         chunks: how many were taken.
+        largest: how many bytes one of them had at most.
     """
 
     def __init__(self, app, scope):
@@ -79,7 +80,7 @@ class Streamed:
         self._send, self._received = anyio.create_memory_object_stream(0)
         self._buffer = b""
         self.begun, self.over = anyio.Event(), anyio.Event()
-        self.status, self.headers, self.chunks = 0, {}, 0
+        self.status, self.headers, self.chunks, self.largest = 0, {}, 0, 0
 
     async def run(self):
         async with self._send:
@@ -101,6 +102,7 @@ class Streamed:
             self.begun.set()
         elif message["body"] and not self._left.is_set():
             self.chunks += 1
+            self.largest = max(self.largest, len(message["body"]))
             with suppress(anyio.BrokenResourceError):
                 await self._send.send(message["body"])
 

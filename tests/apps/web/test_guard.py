@@ -104,7 +104,8 @@ async def test_a_page_behind_a_proxy_posts_with_the_origin_of_the_proxy(
         ({"content-type": "application/x-www-form-urlencoded"}, 415),
         ({"content-length": ""}, 411),
         ({"content-length": "-1"}, 411),
-        ({"transfer-encoding": "chunked"}, 411),  # a body without an end
+        ({"content-length": "", "transfer-encoding": "chunked"}, 411),  # a body without an end
+        ({"transfer-encoding": "chunked"}, 400),  # or is it with one?
         ({"content-length": "٣"}, 411),
         ({"content-length": str(MAX_BODY)}, 200),
         ({"content-length": str(MAX_BODY + 1)}, 413),

@@ -14,6 +14,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_CONNECTIONS = 256  # four for each page, and room for programs
+READ_BYTES = 8192  # at once: h11 parses as many before anybody else has a turn
 REQUEST_S = 20.0  # for all of a request, its body included
 STUCK_S = 30.0  # a browser that reads nothing for so long has gone
 
@@ -38,6 +39,10 @@ class Connection(H11Protocol):
         raw: socket.socket | None = transport.get_extra_info("socket")
         if raw is not None:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # asyncio reads 256 KiB. Of a body in chunks of a byte, h11 needs a second for that. Other
+        # loops may have no such attribute.
+        if hasattr(transport, "max_size"):
+            transport.max_size = READ_BYTES
         # This connection is one of them already.
         places: list[Any] = [
             taken for taken in self.connections if not taken.transport.is_closing()

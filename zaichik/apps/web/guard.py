@@ -12,6 +12,8 @@ out:
   browser says with `Origin` where a POST comes from, and with `Sec-Fetch-Site` that it is a
   browser. So what has neither was sent by a program, and an `Origin` must be one of ours, whatever
   the content type: forms and plain text need no permission to be sent elsewhere.
+- A body has one length. A request with two (`Content-Length` and `Transfer-Encoding`) may be two
+  requests to a proxy in front (request smuggling), so it is refused, and its connection ends.
 - No request that the browser itself marks as another site's is answered with data. All that another
   site may do is link to the page.
 - Answers forbid the page everything but its own files: no inline script, no frame, no other host.
@@ -28,7 +30,8 @@ from zaichik.apps.web.names import PageName
 from zaichik.apps.web.topics.statuses import Refusal
 
 MAX_BODY = 1024 * 1024
-NAMES_OF = {403: "FOREIGN_ORIGIN", 421: "MISDIRECTED_REQUEST"}  # of what is refused here
+# What is refused here, at the addresses for programs.
+NAMES_OF = {400: "BAD_REQUEST", 403: "FOREIGN_ORIGIN", 421: "MISDIRECTED_REQUEST"}
 PROGRAMS = ("/topics/", "/names/")  # addresses for programs begin with one of these
 # Addresses of the page, which reads there what to show.
 PAGES = ("/", "/topic", "/connections", "/stage")
@@ -91,11 +94,15 @@ class Guard:
             response: Response = PlainTextResponse(f"{sentence}\n", status)
             if scope["path"].startswith(PROGRAMS):
                 response = Refusal(NAMES_OF[status], sentence).response
+            if status == 400:
+                response.headers["Connection"] = "close"
             await response(scope, receive, send_with_headers)
 
     def _problem(self, request: Request) -> tuple[int, str] | None:
         """Returns what is wrong with a request, as a status and a sentence; None: nothing."""
         headers = request.headers
+        if "content-length" in headers and "transfer-encoding" in headers:
+            return 400, "the body has both a Content-Length and a Transfer-Encoding"
         hosts = [host.lower() for host in headers.getlist("host")]
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             problem = "this page is not at that address"
@@ -127,7 +134,8 @@ class Guard:
             headers.get("origin", "").lower() not in self._origins
             or headers.get("x-zaichik") != "1"
         ):
-            return 403, "only the page itself may send this: it takes its Origin, and X-Zaichik: 1"
+            problem = "only the page itself may send this: it takes its Origin, and X-Zaichik: 1"
+            return 403, f"{problem}; programs publish at /topics/TOPIC"
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             return 415, "the body must be application/json"
         length = headers.get("content-length", "")

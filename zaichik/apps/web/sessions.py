@@ -65,14 +65,6 @@ class Session:
         for stream in self.pages | self.readers:
             stream.end(text, login=login)
 
-    @property
-    def owner(self) -> str:
-        """Whose names and keys its programs use: those of a user, or of everybody."""
-        if self.credentials is None or self.hub.user:
-            return self.hub.user
-        # The broker has not said yet who this is. No user's name has a zero byte.
-        return f"\0{id(self.hub)}"
-
 
 class Sessions:
     """All of them.
@@ -129,8 +121,10 @@ class Sessions:
                 503, f"{MOST_SESSIONS} browsers are logged in, which is the limit; log out in one"
             )
         async with self._turn:
-            await self._try(replace(self._endpoint, credentials=credentials))
+            user = await self._try(replace(self._endpoint, credentials=credentials))
         session = self._session(credentials)
+        # The hub may not be connected yet, and a program's keys and names are those of its user.
+        session.hub.user = user
         cookie = secrets.token_urlsafe(32)
         self._sessions[cookie] = session
         return cookie, session
@@ -161,14 +155,19 @@ class Sessions:
                 return session
         return None
 
-    async def _try(self, endpoint: Endpoint) -> None:
+    async def _try(self, endpoint: Endpoint) -> str:
+        """Returns the user's name at the broker.
+
+        Raises:
+            NotLoggedIn, ZaichikError: see `log_in`.
+        """
         if self._failures.wait_us(self._clock.now_us()):
             raise NotLoggedIn(
                 429, "too many logins have failed here; wait a few seconds and try again"
             )
         try:
             async with connect(endpoint, name="zaichik web", reconnect=0) as client:
-                user = (await client.describe()).get("user")
+                user = str((await client.describe()).get("user", ""))
         except AuthFailed as error:
             self._failures.take(self._clock.now_us())
             raise NotLoggedIn(403, error.message) from None
@@ -179,6 +178,7 @@ class Sessions:
                 "reach this machine; "
                 "start the page at 127.0.0.1, or with --insecure",
             )
+        return user
 
     def log_out(self, cookie: str, text: str = "logged out") -> None:
         """End a session, its streams, and the hub and its connections, if nobody else uses them."""

@@ -98,6 +98,41 @@ async def test_names_and_keys_are_data(path, headers, status):
         assert b"\r\nx-injected" not in head
 
 
+async def test_a_body_has_one_length():
+    """A proxy in front may believe the other one, and take the rest for a request (smuggling)."""
+    async with broker_and_served() as (client, port):
+        chunked = b"1\r\nx\r\n0\r\n\r\n"
+        smuggled = request(
+            port, body=chunked, transfer_encoding="chunked", content_length=len(chunked)
+        )
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(smuggled + request(port, body=b"y"))
+            status, error = await answered(stream)
+            assert (status, error["error"]) == (400, "BAD_REQUEST")
+            with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                await stream.receive()
+        assert (await client.topic("orders"))["next_offset"] == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "values"),
+    [
+        ("POST", "authorization", ("Bearer a", "Bearer b")),
+        ("POST", "idempotency-key", ("a", "b")),
+        ("POST", "content-encoding", ("identity", "gzip")),
+        ("POST", "content-type", ("text/plain", "application/x-ndjson")),
+        ("GET", "last-event-id", ("7-1", "7-2")),
+    ],
+)
+async def test_a_header_that_is_there_twice_is_refused(method, name, values):
+    async with broker_and_served() as (client, port):
+        twice = {name: f"{values[0]}\r\n{name}: {values[1]}"}
+        status, error = await ask(port, request(port, method, **twice))
+        assert (status, error["error"]) == (400, "BAD_REQUEST")
+        assert name in error["text"]
+        assert (await client.topic("orders"))["next_offset"] == 0
+
+
 async def test_a_header_that_is_too_long_is_refused():
     async with broker_and_served() as (client, port):
         with anyio.fail_after(60):
@@ -139,6 +174,21 @@ async def test_a_chunked_body_without_an_end_is_refused_at_its_limit():
                     assert (await answered(stream))[0] == 413
                     tasks.cancel_scope.cancel()
         assert (await client.topic("orders"))["next_offset"] == 0
+
+
+async def test_a_large_body_is_parsed_in_small_parts(monkeypatch):
+    """Between them others have their turn, and a part of chunks of a byte takes long enough."""
+    sizes = []
+    received = connection.Connection.data_received
+
+    def recorded(self, data):
+        sizes.append(len(data))
+        received(self, data)
+
+    monkeypatch.setattr(connection.Connection, "data_received", recorded)
+    async with broker_and_served() as (_, port):
+        assert (await ask(port, request(port, body=b"x" * 1_000_000)))[0] == 200
+    assert max(sizes) <= 8192
 
 
 async def _send_forever(stream, chunk):
@@ -184,6 +234,29 @@ async def test_a_full_topic_does_not_keep_connections_waiting(monkeypatch):
                     tasks.start_soon(publish)
             assert statuses == [503] * 30
             assert (await client.topic("jobs"))["next_offset"] == 1
+
+
+async def test_a_full_topic_does_not_keep_others_out(monkeypatch):
+    """Its requests take some of the connections, and the next ones are told to come again."""
+    monkeypatch.setattr(publishing, "MOST_PUBLISHES", 3)
+    monkeypatch.setattr(publishing, "PUBLISH_S", 3600.0)
+    async with broker_and_served() as (client, port):
+        await client.create_topic("jobs", capacity=1, overflow="reject", retention_ttl="forever")
+        subscription = client.subscribe("jobs", name="worker", commit="explicit")
+        async with subscription, anyio.create_task_group() as tasks:
+            await client.publish("jobs", b"1")
+
+            async def publish():
+                while True:
+                    await ask(port, request(port, path="/topics/jobs", body=b"2"))
+
+            for _ in range(3):
+                tasks.start_soon(publish)
+            with anyio.fail_after(20):
+                while (answer := await ask(port, request(port, body=b"x")))[0] == 200:
+                    pass
+            assert (answer[0], answer[1]["error"]) == (503, "TOO_MANY_PUBLISHES")
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_stream_ends_when_its_socket_is_reset():

@@ -1,6 +1,6 @@
 """Who may ask for what, at which address, and how they are told that they may not."""
 
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import anyio
 import anyio.lowlevel
@@ -9,8 +9,8 @@ from browsing import OURS
 from programs import LINES, Program, broker_and_program, programs
 
 import zaichik
-from zaichik.apps.web import app
-from zaichik.apps.web.topics import link, reading
+from zaichik.apps.web import app, hub
+from zaichik.apps.web.topics import front, link, reading
 from zaichik.base.clock import ManualClock
 from zaichik.client.endpoint import Credentials, Endpoint
 from zaichik.learn.server import free_port
@@ -29,10 +29,10 @@ BILL = "/names/bill/topics/orders"
 
 
 @asynccontextmanager
-async def broker(port=0, users=None):
+async def broker(port=0, users=None, rules=RULES):
     users = users or {"ana": ANA, "bob": BOB}
     async with (
-        zaichik.running_broker(port=port, users=users, rules=RULES) as server,
+        zaichik.running_broker(port=port, users=users, rules=rules) as server,
         zaichik.connect(
             Endpoint("127.0.0.1", server.port, credentials=Credentials(secret=users["ana"]))
         ) as ana,
@@ -41,8 +41,11 @@ async def broker(port=0, users=None):
 
 
 @asynccontextmanager
-async def gated(**options):
-    async with broker() as (server, ana), programs(server.port, **options) as (program, web):
+async def gated(rules=RULES, **options):
+    async with (
+        broker(rules=rules) as (server, ana),
+        programs(server.port, **options) as (program, web),
+    ):
         yield server, ana, program, web
 
 
@@ -200,6 +203,35 @@ async def test_idempotency_keys_of_users_are_their_own():
                 assert answer.json["offset"] == 0
             answer = await program.post("/topics/apples", b"x", idempotency_key="1", **bearing(BOB))
             assert answer.status == 403
+
+
+async def test_keys_belong_to_a_user_also_before_the_page_is_connected(monkeypatch):
+    """A retry has another answer, and is stored twice, if it counts as somebody else's."""
+
+    async def unconnected(_):
+        raise zaichik.ConnectFailed("no more connections")
+
+    async with gated() as (_, ana, program, web):
+        await ana.create_topic("apples")
+        await web.sessions.anybody()
+        with monkeypatch.context() as patched:
+            patched.setattr(hub.Hub, "_serve", unconnected)
+            answer = await program.post("/topics/apples", b"x", **bearing(ANA))
+            assert answer.status == 200
+            assert (await web.sessions.bearing(ANA)).hub.user == "ana"
+
+
+async def test_one_user_leaves_places_for_streams_of_others(monkeypatch):
+    monkeypatch.setattr(front, "MOST_STREAMS", 4)
+    rules = RULES + "allow all b*\n"
+    async with gated(rules) as (_, ana, program, _), AsyncExitStack() as stack:
+        await ana.create_topic("apples")
+        for token, topic, most in ((ANA, "apples", 2), (BOB, "bills", 1)):
+            for _ in range(most):
+                stream = program.reading(f"/topics/{topic}", **bearing(token))
+                await (await stack.enter_async_context(stream)).began()
+            answer = await program.get(f"/topics/{topic}", **bearing(token))
+            assert (answer.status, answer.json["error"]) == (503, "TOO_MANY_STREAMS")
 
 
 async def test_many_requests_at_once_log_in_once():

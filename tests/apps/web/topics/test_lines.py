@@ -25,19 +25,19 @@ def message(key, payload):
 def test_a_message_comes_back_as_it_was(key, payload, members):
     row = shown(message(key, payload), in_table=False)
     assert row == {"offset": 17, "time": 1.25} | members
-    assert rows_of(json.dumps({"id": "7-17"} | row).encode()) == [(key, payload)]
+    assert rows_of(json.dumps({"id": "7-17"} | row).encode(), 1) == [(key, payload)]
 
 
 def test_in_a_table_an_empty_payload_deletes_its_key():
     row = shown(message(b"ana", b""), in_table=True)
     assert row["payload"] is None
-    assert rows_of(json.dumps(row).encode()) == [(b"ana", None)]
+    assert rows_of(json.dumps(row).encode(), 1) == [(b"ana", None)]
     assert shown(message(None, b""), in_table=True)["payload"] == ""
 
 
 def test_empty_lines_are_no_messages_and_the_last_line_needs_no_end():
     body = b'\n{"payload":"1"}\r\n\n  \n{"payload":"2","key":null}'
-    assert rows_of(body) == [(None, b"1"), (None, b"2")]
+    assert rows_of(body, 2) == [(None, b"1"), (None, b"2")]
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,12 @@ def test_empty_lines_are_no_messages_and_the_last_line_needs_no_end():
 )
 def test_a_line_that_is_no_message_is_refused_with_its_number(line, problem):
     with pytest.raises(Refusal) as caught:
-        rows_of(line)
+        rows_of(line, 2)
     assert caught.value.status == 400
     assert problem in caught.value.text
+
+
+def test_no_more_lines_are_parsed_than_a_batch_may_have():
+    with pytest.raises(Refusal) as caught:
+        rows_of(b'{"payload":"1"}\n\n{"payload":"2"}\nnot parsed', 2)
+    assert (caught.value.name, caught.value.status) == ("BATCH_TOO_LARGE", 413)

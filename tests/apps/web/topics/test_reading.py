@@ -1,14 +1,16 @@
 """What a stream brings, and how it goes on."""
 
 import json
+from collections import Counter
 from contextlib import asynccontextmanager
 
 import anyio
+import anyio.lowlevel
 import pytest
 from programs import LINES, broker_and_program, programs
 
 import zaichik
-from zaichik.apps.web.topics import front, link, reading
+from zaichik.apps.web.topics import forms, front, link, reading
 from zaichik.base.clock import ManualClock
 from zaichik.learn.server import free_port
 
@@ -141,6 +143,7 @@ async def test_the_form_is_the_one_that_is_accepted(accept, media_type):
         ("after=1", {}, 400),
         ("", {"last_event_id": "1\u00e9"}, 400),
         ("name=" + "n" * 2000, {}, 400),
+        ("name=", {}, 400),
         ("", {"accept": "application/json"}, 406),
         ("", {"accept": "text/event-stream;q=0"}, 406),
     ],
@@ -317,6 +320,57 @@ async def test_a_slow_reader_costs_its_credit_and_nothing_more():
                         break
             assert row["cursor"] <= 2 * reading.CREDIT
             assert await stream.payloads(4999) == [str(number) for number in range(1, 5000)]
+
+
+async def test_streams_that_are_behind_write_by_turns(monkeypatch):
+    """Whatever else waits for the event loop waits for one stream, and not for all of them."""
+    rounds, written = 0, []
+
+    class Counted(forms.Events):
+        def messages(self, *args, **named):
+            written.append(rounds)
+            return super().messages(*args, **named)
+
+    async def count_rounds():
+        nonlocal rounds
+        while True:
+            await anyio.lowlevel.checkpoint()
+            rounds += 1
+
+    async def read(program):
+        async with program.reading("/topics/many?start=earliest") as stream:
+            await stream.payloads(500)
+
+    monkeypatch.setattr(front, "form_of", lambda _: Counted())
+    async with broker_and_program() as (client, program, _):
+        await client.create_topic("many", retention_ttl="forever")
+        await client.publish_batch("many", [(None, b"x")] * 500)
+        async with anyio.create_task_group() as counting:
+            counting.start_soon(count_rounds)
+            async with anyio.create_task_group() as tasks:
+                for _ in range(12):
+                    tasks.start_soon(read, program)
+            counting.cancel_scope.cancel()
+    # The task that counts may be before one of them and after the next one.
+    assert max(Counter(written).values()) <= 2
+
+
+async def test_a_stream_is_written_in_small_parts(monkeypatch):
+    """A client that reads nothing costs memory for its messages, and for JSON of few of them."""
+    counts = []
+
+    class Counted(forms.Events):
+        def messages(self, epoch, messages, **named):
+            counts.append(len(messages))
+            return super().messages(epoch, messages, **named)
+
+    monkeypatch.setattr(front, "form_of", lambda _: Counted())
+    async with broker_and_program() as (client, program, _):
+        await client.publish_batch("orders", [(None, b"\x01" * (reading.PART_BYTES // 2))] * 8)
+        async with program.reading(ALL) as stream:
+            await stream.payloads(8)
+            assert counts == [2] * 4
+            assert stream.largest <= reading.PART_BYTES
 
 
 async def test_a_stream_ends_with_its_client():

@@ -8,6 +8,7 @@
 | `lines` | messages as JSON, and back |
 | `publishing` | a body becomes a message, or a batch |
 | `idempotency` | the answers to the last keys, so that a retry is safe |
+| `places` | what lasts has so many places, and one user cannot take all |
 | `positions` | ids of events: `EPOCH-OFFSET` |
 | `forms` | the two ways of writing a stream: events and lines |
 | `reading` | a stream: what is sent, and when it ends |

@@ -28,6 +28,8 @@ from zaichik.apps.web.topics.publishing import LINES
 from zaichik.apps.web.topics.statuses import Refusal
 
 EVENTS = "text/event-stream"
+# `json.dumps` would make one for each message.
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 RETRY_MS = 1000  # after which a browser connects again
 
 
@@ -166,4 +168,4 @@ def _gap(lagged: Lagged) -> JSON:
 
 def _json(data: Any) -> str:
     """Returns JSON in ASCII: no character in it can end a line, for whatever reads lines."""
-    return json.dumps(data, separators=(",", ":"))
+    return _ENCODER.encode(data)

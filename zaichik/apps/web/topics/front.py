@@ -29,6 +29,7 @@ from zaichik.apps.web.topics.addresses import Address, fields_of
 from zaichik.apps.web.topics.bodies import Bodies
 from zaichik.apps.web.topics.counts import Counts
 from zaichik.apps.web.topics.forms import form_of
+from zaichik.apps.web.topics.places import Places
 from zaichik.apps.web.topics.positions import MOST, Position
 from zaichik.apps.web.topics.publishing import Publishing
 from zaichik.apps.web.topics.reading import FIRST_S, Reading, Wanted
@@ -39,6 +40,8 @@ from zaichik_protocol import Unencodable
 
 MOST_STREAMS = 64
 MOST_SETTLING = 1024  # bytes of a request that moves a position
+# Headers that have one meaning. Of two, a proxy in front may take the one, and this the other.
+ONCE = ("authorization", "content-encoding", "content-type", "idempotency-key", "last-event-id")
 # What the page's own errors are called here.
 NAMES = {401: "LOGIN_REQUIRED", 403: "AUTH_FAILED", 429: "TOO_MANY_REQUESTS", 503: "NOT_ANSWERED"}
 READ_ONLY = "`zaichik web` was started without --write, so nothing is published or settled here"
@@ -90,6 +93,9 @@ class Topics:
         self._publishing = Publishing(counts)
         self._settling = Settling()
         self._bodies = Bodies(64 * MOST_SETTLING)
+        self._places = Places(MOST_STREAMS, "TOO_MANY_STREAMS", "streams")
+        # Held while a stream is written as JSON; see `reading`.
+        self._turn = anyio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -102,6 +108,7 @@ class Topics:
 
         try:
             address = Address.of(scope)
+            _check_headers(request)
             if address.name:
                 _check_method(request, "POST")
                 response = await self._settle(request, address)
@@ -129,36 +136,31 @@ class Topics:
         session = await self._asker(request)
         async with session.link.using() as line:
             data = await self._publishing.answer(
-                request, line, session.owner, address.topic, fields.get("key")
+                request, line, session.hub.user, address.topic, fields.get("key")
             )
         return Response(data, media_type="application/json")
 
     async def _read(self, request: Request, address: Address, send: Send) -> None:
         form = form_of(request)
         fields = fields_of(request.scope, "start", "until", "name", "after")
-        if fields.get("name"):
+        if "name" in fields:
             self._check_write()
         session = await self._asker(request)
-        wanted = _wanted(request, session.owner, address.topic, fields)
+        wanted = _wanted(request, session.hub.user, address.topic, fields)
         if form.lasts and wanted.is_over:
             # With this status a browser does not come again.
             await Response(status_code=204)(request.scope, request.receive, send)
             return
-        if self._counts.streams >= MOST_STREAMS:
-            raise Refusal(
-                "TOO_MANY_STREAMS",
-                f"{MOST_STREAMS} streams are open, which is the limit; close one",
-                RETRY_S,
-            )
         mailbox = Mailbox()
-        self._counts.streams += 1
-        session.readers.add(mailbox)
-        try:
-            reading = Reading(session.link, self._settling, wanted, form, mailbox)
-            await reading(request.scope, request.receive, send)
-        finally:
-            session.readers.remove(mailbox)
-            self._counts.streams -= 1
+        with self._places.taking(wanted.user):
+            self._counts.streams = self._places.taken
+            session.readers.add(mailbox)
+            try:
+                reading = Reading(session.link, self._settling, wanted, form, mailbox, self._turn)
+                await reading(request.scope, request.receive, send)
+            finally:
+                session.readers.remove(mailbox)
+        self._counts.streams = self._places.taken
 
     async def _settle(self, request: Request, address: Address) -> Response:
         fields_of(request.scope)
@@ -166,7 +168,7 @@ class Topics:
         session = await self._asker(request)
         async with self._bodies.of(request, MOST_SETTLING) as body:
             following, epoch = _settled(body)
-        place = session.owner, address.topic, address.name
+        place = session.hub.user, address.topic, address.name
         with anyio.move_on_after(FIRST_S):
             async with session.link.using() as line:
                 await self._settling.settle(line.client, place, following, epoch)
@@ -184,6 +186,12 @@ def _check_method(request: Request, *allowed: str) -> None:
         raise Refusal(
             "METHOD_NOT_ALLOWED", f"only {methods} is answered here", headers={"Allow": methods}
         )
+
+
+def _check_headers(request: Request) -> None:
+    for name in ONCE:
+        if len(request.headers.getlist(name)) > 1:
+            raise Refusal("BAD_REQUEST", f"the header {name} is there twice")
 
 
 def _of_page(error: HTTPException) -> Refusal:
@@ -210,6 +218,9 @@ def _wanted(request: Request, owner: str, topic: str, fields: dict[str, str]) ->
     until: int | None = None
     if "until" in fields:
         until = _offset("until", fields["until"])
+    # A variable of a script that is empty must not cost it the position.
+    if fields.get("name") == "":
+        raise Refusal("BAD_REQUEST", "the name is empty; to read without one, leave out name=")
     after: Position | None = None
     # What a browser sends by itself is newer than what stands in its page's address.
     last = request.headers.get("last-event-id") or fields.get("after")

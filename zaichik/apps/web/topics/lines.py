@@ -44,15 +44,22 @@ def _text(name: str, data: bytes) -> JSON:
         return {f"{name}_base64": b64encode(data).decode()}
 
 
-def rows_of(body: bytes) -> list[Row]:
+def rows_of(body: bytes, most: int) -> list[Row]:
     """Returns the messages of a body that has one JSON object on each line.
 
+    Args:
+        body: of a request.
+        most: how many messages the broker takes at once. No more are parsed, because nothing else
+            is done meanwhile.
+
     Raises:
-        Refusal: a line is not one, or there is none.
+        Refusal: a line is not one, or there is none, or there are too many.
     """
-    rows = []
+    rows: list[Row] = []
     for number, line in enumerate(body.split(b"\n"), 1):
         if line.strip():
+            if len(rows) == most:
+                raise Refusal("BATCH_TOO_LARGE", f"a batch has at most {most:,} messages")
             try:
                 rows.append(_row(line))
             except (ValueError, RecursionError) as error:

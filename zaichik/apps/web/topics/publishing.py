@@ -17,6 +17,7 @@ from zaichik.apps.web.topics.counts import Counts
 from zaichik.apps.web.topics.idempotency import Attempt, Idempotency
 from zaichik.apps.web.topics.lines import Row, rows_of
 from zaichik.apps.web.topics.link import Line
+from zaichik.apps.web.topics.places import Places
 from zaichik.apps.web.topics.producers import Number
 from zaichik.apps.web.topics.statuses import RETRY_S, Refusal
 from zaichik.client.messages import batch_of
@@ -24,6 +25,9 @@ from zaichik_protocol import Batch
 
 LINES = "application/x-ndjson"
 PUBLISH_S = 5.0
+# How many requests may wait for the broker: half of all connections, so that a full topic does not
+# keep everybody else out.
+MOST_PUBLISHES = 128
 PING_S = 1.0
 # Of a batch's body, in bytes of its messages: base64, and JSON around them.
 TEXT_RATIO = 2
@@ -39,6 +43,7 @@ class Publishing:
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
         self._bodies = Bodies()
+        self._places = Places(MOST_PUBLISHES, "TOO_MANY_PUBLISHES", "publishes under way")
         self._idempotency = Idempotency()
 
     async def answer(
@@ -64,20 +69,22 @@ class Publishing:
         most = line.client.welcome.max_message
         if is_batch:
             most *= TEXT_RATIO
+        # A body that comes slowly takes no place: its connection may have to make room.
         async with self._bodies.of(request, most) as body:
             rows: list[Row] = [(_key(key), body)]
             if is_batch:
-                rows = rows_of(body)
-            repeated = request.headers.get("idempotency-key")
-            if repeated is None:
-                result = await self._stored(line, topic, rows, Attempt(b""))
-                return _answer(result, is_batch=is_batch)
-            digest = _digest(key, body, is_batch=is_batch)
-            async with self._idempotency.turn(user, topic, repeated, digest) as attempt:
-                if not attempt.answer:
-                    result = await self._stored(line, topic, rows, attempt)
-                    self._idempotency.keep(attempt, _answer(result, is_batch=is_batch))
-                return attempt.answer
+                rows = rows_of(body, line.client.welcome.max_batch)
+            with self._places.taking(user):
+                repeated = request.headers.get("idempotency-key")
+                if repeated is None:
+                    result = await self._stored(line, topic, rows, Attempt(b""))
+                    return _answer(result, is_batch=is_batch)
+                digest = _digest(key, body, is_batch=is_batch)
+                async with self._idempotency.turn(user, topic, repeated, digest) as attempt:
+                    if not attempt.answer:
+                        result = await self._stored(line, topic, rows, attempt)
+                        self._idempotency.keep(attempt, _answer(result, is_batch=is_batch))
+                    return attempt.answer
 
     async def _stored(
         self, line: Line, topic: str, rows: list[Row], attempt: Attempt

@@ -5,6 +5,11 @@ connection has not taken yet. What it has not read stays in the topic (LAG-2). W
 is settled until the client says so (see `settling`), so no more than `CREDIT` messages come before
 that.
 
+To write messages as JSON is most of the work here, and all streams and publishes share one thread.
+Streams take turns at it, one part in each round of the event loop. Otherwise each round would write
+a part for every stream that is behind, and a publish, which takes some rounds, would wait for all
+of them each time.
+
 What becomes of an error depends on the form (see `forms`) and on when it comes:
 
 | | lines | events |
@@ -19,7 +24,7 @@ the name from the one that has just taken it.
 """
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -47,6 +52,8 @@ from zaichik.client.messages import Missed, StartAt
 CREDIT = 100
 CREDIT_BYTES = 1024 * 1024  # or the largest message
 FIRST_S = 5.0  # in which a running broker has answered
+# Of the messages in a part: this is written in about a millisecond, and held for a stuck client.
+PART_BYTES = 64 * 1024
 COMMENT_S = 15.0  # proxies close what is silent for a minute
 RETRY_WAITS = (0.25, 4.0)
 GOODBYE_S = 0.2  # for the last words of a stream that is to end
@@ -105,8 +112,10 @@ class Output:
                 (b"x-accel-buffering", b"no"),
             ]
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-        if data:
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        # The connection copies what it can't send at once, so it is given a little at a time.
+        for start in range(0, len(data), PART_BYTES):
+            body = data[start : start + PART_BYTES]
+            await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def end(self) -> None:
         """End the answer."""
@@ -122,16 +131,24 @@ class Reading:
         wanted: what is read.
         form: how it is written.
         mailbox: ends it.
+        turn: held while messages are written as JSON; all streams share it.
     """
 
     def __init__(
-        self, link: Link, settling: Settling, wanted: Wanted, form: Form, mailbox: Mailbox
+        self,
+        link: Link,
+        settling: Settling,
+        wanted: Wanted,
+        form: Form,
+        mailbox: Mailbox,
+        turn: anyio.Lock,
     ) -> None:
         self._link = link
         self._settling = settling
         self._wanted = wanted
         self._form = form
         self._mailbox = mailbox
+        self._turn = turn
         self._place = wanted.user, wanted.topic, wanted.name
         self._start: StartAt = wanted.start
         # What was sent, or received before.
@@ -287,10 +304,26 @@ class Reading:
                     await subscription.start_over()
                     self._position = Position(epoch, subscription.start)
                 case messages:
-                    await output.write(
-                        self._form.messages(epoch, messages, in_table=subscription.table)
-                    )
-                    self._position = Position(epoch, messages[-1].offset + 1)
+                    for part in _in_parts(messages):
+                        async with self._turn:
+                            data = self._form.messages(epoch, part, in_table=subscription.table)
+                        await output.write(data)
+                        self._position = Position(epoch, part[-1].offset + 1)
+
+
+def _in_parts(messages: list[Message]) -> Iterator[list[Message]]:
+    """Returns messages in parts of `PART_BYTES`, or little more, or one larger message."""
+    part = []
+    size = 0
+    for message in messages:
+        part.append(message)
+        size += len(message.payload)
+        if size >= PART_BYTES:
+            yield part
+            part = []
+            size = 0
+    if part:
+        yield part
 
 
 async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
