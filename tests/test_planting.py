@@ -15,6 +15,7 @@ from planted_commit_slips import COMMIT_SLIPS
 from planted_durable_slips import DURABLE_SLIPS
 from planted_explanations import WRONG
 from planted_following_slips import FOLLOWING_SLIPS
+from planted_gateway_slips import GATEWAY_SLIPS
 from planted_http_slips import HTTP_SLIPS
 from planted_kafka_slips import KAFKA_SLIPS
 from planted_pattern_slips import PATTERN_SLIPS
@@ -29,7 +30,7 @@ from simulation import planted_bugs, planted_client_bugs, planted_disk_bugs, pla
 pytestmark = pytest.mark.unmeasured
 
 # Their tables are beside the tests of the apps.
-APP_SLIPS = [*CODEC_SLIPS, *HTTP_SLIPS, *KAFKA_SLIPS]
+APP_SLIPS = [*CODEC_SLIPS, *GATEWAY_SLIPS, *HTTP_SLIPS, *KAFKA_SLIPS]
 
 TESTS = Path(__file__).parent
 

@@ -148,6 +148,11 @@ class MqttClient:
         await self._stream.send_eof()
         assert await self.ended()
 
+    async def cut(self) -> None:
+        """Leave without a goodbye, whatever was still to come."""
+        await self._stream.send_eof()
+        await self.ended()
+
     async def ended(self) -> bool:
         """True, when the gateway has closed the connection in an orderly way."""
         try:

@@ -71,6 +71,13 @@ GATEWAY_SLIPS = [
         f"{SESSIONS}::test_what_was_in_flight_comes_again_under_the_same_identifier_marked_as_such",
     ),
     Slip(
+        "a message of QoS 2 that was received is sent again",
+        "mqtt.delivery:Delivery.received",
+        "message.stage = Stage.RELEASED",
+        "pass",
+        f"{SESSIONS}::test_a_message_of_qos_2_that_was_received_is_released_again_and_not_sent_again",
+    ),
+    Slip(
         "an identifier in flight is given out again",
         "mqtt.window:Window.add",
         "identifier in self._messages",

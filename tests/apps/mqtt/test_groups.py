@@ -13,6 +13,7 @@ from zaichik.apps.mqtt.packets import (
     PubRel,
     ReasonCode,
 )
+from zaichik.apps.mqtt.tail import Tail
 
 pytestmark = pytest.mark.anyio
 
@@ -168,3 +169,42 @@ async def test_a_share_without_a_name_or_filter_is_refused(text):
     async with mqtt_gateway() as running, running.connected() as client:
         answer = await client.subscribe(text)
         assert answer.reason_codes == (ReasonCode.TOPIC_FILTER_INVALID,)
+
+
+async def test_a_group_that_ends_while_it_catches_up_leaves_nothing_behind(monkeypatch):
+    init = Tail.__init__
+    monkeypatch.setattr(
+        Tail, "__init__", lambda self, space, end=0: init(self, space, end, most_bytes=3000)
+    )
+    few = Properties(receive_maximum=1)
+    async with mqtt_gateway() as running, running.connected(properties=few) as member:
+        await member.subscribe("$share/g/t")
+        for number in range(30):
+            await running.publish("t", b"%d" % number)
+        assert await member.payloads(3) == [b"0", b"1", b"2"]
+        await member.expect(Publish)
+        await member.ping()
+        assert len(running.state._stragglers) == 1
+        await member.unsubscribe("$share/g/t")
+        while running.state._stragglers:
+            await running.settle()
+
+
+async def test_a_group_that_has_fallen_behind_misses_nothing(monkeypatch):
+    init = Tail.__init__
+    monkeypatch.setattr(
+        Tail, "__init__", lambda self, space, end=0: init(self, space, end, most_bytes=3000)
+    )
+    few = Properties(receive_maximum=2)
+    async with (
+        mqtt_gateway() as running,
+        running.connected(properties=few) as one,
+        running.connected(properties=few) as other,
+    ):
+        await one.subscribe("$share/g/t", qos=1)
+        for number in range(40):
+            await running.publish("t", b"%d" % number)
+        stuck = [(await one.expect(Publish)).payload for _ in range(2)]
+        await other.subscribe("$share/g/t", qos=1)
+        assert await other.payloads(38) == [b"%d" % number for number in range(2, 40)]
+        assert stuck == [b"0", b"1"]

@@ -128,6 +128,14 @@ class Group:
                 self.is_changed = True
         self.left(session)
 
+    def close(self) -> None:
+        """Forget all places: the last member has gone."""
+        spaces = list(self.places)
+        self.places.clear()
+        # What catches up for it stops waiting for room.
+        for space in spaces:
+            self.on_lost_place(self, space)
+
     # -- going on --------------------------------------------------------------------------------
 
     def settled(self, message: InFlight) -> None:

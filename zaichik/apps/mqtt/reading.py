@@ -177,7 +177,7 @@ class Straggler:
             credit=LATE_CREDIT,
             credit_bytes=LATE_CREDIT_BYTES,
         ) as subscription:
-            while place.offset < tail.offset_of_first():
+            while self._is_needed and place.offset < tail.offset_of_first():
                 event = await anext(subscription)
                 if isinstance(event, Lagged):
                     sources.counters.lagged += event.count
@@ -195,6 +195,11 @@ class Straggler:
             # Before anything else happens: what the tail evicts from now on was not given.
             place.number = tail.first
 
+    @property
+    def _is_needed(self) -> bool:
+        """Whether the reader still goes on from a place: a group may have ended meanwhile."""
+        return self._tail.space in self._reader.places
+
     async def _give(self, message: Message, sources: Sources) -> None:
         entry = sources.entry(message)
         if entry is None:
@@ -202,7 +207,7 @@ class Straggler:
         subscriptions = entry.readers.get(self._reader)
         if subscriptions is None:
             return
-        while not self._take(entry, subscriptions):
+        while self._is_needed and not self._take(entry, subscriptions):
             self._room = anyio.Event()
             await self._room.wait()
         self._flush()

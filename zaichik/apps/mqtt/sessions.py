@@ -249,6 +249,7 @@ class Sessions:
         group.remove(session)
         if not group.members:
             del self.groups[group.text]
+            group.close()
             self._subscriptions.remove(topic_filter, group.subscription)
             await self._client.publish(SESSIONS, None, GROUP + group.text)
         return True

@@ -216,6 +216,10 @@ class State:
         group.on_lost_place = self._late_group
 
     def _late_group(self, group: Group, space: str) -> None:
+        known = self._stragglers.get((group, space))
+        if known is not None:
+            known.wake()
+            return
         # Only with a member that could take something.
         if not any(session.delivery is not None for session in group.members):
             return
