@@ -9,6 +9,7 @@ What is larger than the client takes, has expired, or was published by the sessi
 wanted back counts as delivered (MQ-7).
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,8 @@ class Delivery:
         self._tails = tails
         self._now_us = now_us
         self._counters = counters
+        # What an earlier connection has left in flight, and this one has not sent again yet.
+        self._again: deque[tuple[int, InFlight]] = deque()
         # Retained messages for filters that are new, in the order of the filters.
         self._retained: list[Iterator[tuple[Entry, Subscription]]] = []
         # The one that there was no room for.
@@ -114,9 +117,11 @@ class Delivery:
         if message.qos:
             identifier = self._session.window.add(message)
             self._session.is_changed = True
+            if message.group is not None:
+                message.group.sent(message)
         data = _encoded(template, message, identifier)
         if len(data) > self._most_bytes:
-            self._session.window.settle(identifier)
+            self.settled(identifier)
             self._counters.too_large += 1
             return True
         self._write(data)
@@ -160,16 +165,31 @@ class Delivery:
 
     def resume(self) -> None:
         """Send again what an earlier connection has left in flight, under the same identifiers."""
-        for identifier, message in self._session.window.items():
+        self._again.extend(self._session.window.items())
+        self._pump_again()
+
+    def _pump_again(self) -> None:
+        """Send again as much as the client takes now: it may take less than it did (MQ-7)."""
+        window = self._session.window
+        while self._again and len(window) - len(self._again) < window.most:
+            identifier, message = self._again.popleft()
             if message.stage is Stage.RELEASED:
                 self._write(encode(PubRel(identifier), self._version))
-                continue
-            template = self._template(message.entry)
-            if template is None:
-                # It may have been received, so it is not withdrawn, though its time is over.
-                late = Publish(message.entry.topic, message.entry.payload)
-                template = PublishTemplate(late, self._version)
-            self._write(_encoded(template, message, identifier, dup=True))
+            elif window.get(identifier) is message:
+                self._send_again(identifier, message)
+
+    def _send_again(self, identifier: int, message: InFlight) -> None:
+        template = self._template(message.entry)
+        if template is None:
+            # It may have been received, so it is not withdrawn, though its time is over.
+            late = Publish(message.entry.topic, message.entry.payload)
+            template = PublishTemplate(late, self._version)
+        data = _encoded(template, message, identifier, dup=True)
+        if len(data) > self._most_bytes:
+            self.settled(identifier)
+            self._counters.too_large += 1
+            return
+        self._write(data)
 
     def send_retained(self, messages: Iterator[tuple[Entry, Subscription]]) -> None:
         """Send retained messages for new filters, as fast as there is room (MQ-10)."""
@@ -177,6 +197,7 @@ class Delivery:
 
     def pump(self) -> None:
         """Send what waits, as far as there is room."""
+        self._pump_again()
         self._pump_retained()
         for space in list(self._session.places):
             self._catch_up(space)
