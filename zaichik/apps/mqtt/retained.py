@@ -64,6 +64,8 @@ class Row:
         if number != FORMAT or qos > 2:
             raise UnreadableRow(f"format {number}")
         end = HEADER.size + size
+        if end > len(data):
+            raise UnreadableRow("properties longer than the row")
         return cls(qos, published_us, data[HEADER.size : end], data[end:])
 
 
