@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from anyio.lowlevel import checkpoint
+
 from zaichik.apps.mqtt import forwarding
 from zaichik.apps.mqtt.output import Output
 from zaichik.apps.mqtt.packets import (
@@ -48,6 +50,7 @@ class Delivery:
 
     Attributes:
         on_written: called when something was written that must be flushed.
+        on_pause: called when `go_on` must be run, as a task of the connection.
         on_lost_place: called with a topic whose tail does not reach back to the session's place.
     """
 
@@ -62,6 +65,7 @@ class Delivery:
         counters: "Counters",
     ) -> None:
         self.on_written: Callable[[Output], None] = lambda _: None
+        self.on_pause: Callable[[], object] = lambda: None
         self.on_lost_place: Callable[[str], None] = lambda _: None
         self._session = session
         self._output = output
@@ -73,7 +77,9 @@ class Delivery:
         # What an earlier connection has left in flight, and this one has not sent again yet.
         self._again: deque[tuple[int, InFlight]] = deque()
         # Retained messages for filters that are new, in the order of the filters.
-        self._retained: list[Iterator[tuple[Entry, Subscription]]] = []
+        self._retained: list[Iterator[tuple[Entry, Subscription] | None]] = []
+        # Whether `on_pause` was called, and what it promises has not come yet.
+        self._is_paused = False
         # The one that there was no room for.
         self._next_retained: tuple[Entry, Subscription] | None = None
         # Called when there may be room again, for groups.
@@ -191,7 +197,7 @@ class Delivery:
             return
         self._write(data)
 
-    def send_retained(self, messages: Iterator[tuple[Entry, Subscription]]) -> None:
+    def send_retained(self, messages: Iterator[tuple[Entry, Subscription] | None]) -> None:
         """Send retained messages for new filters, as fast as there is room (MQ-10)."""
         self._retained.append(messages)
 
@@ -208,10 +214,14 @@ class Delivery:
     def _pump_retained(self) -> None:
         while self._retained:
             if self._next_retained is None:
-                self._next_retained = next(self._retained[0], None)
+                try:
+                    self._next_retained = next(self._retained[0])
+                except StopIteration:
+                    del self._retained[0]
+                    continue
             if self._next_retained is None:
-                del self._retained[0]
-                continue
+                self._pause()
+                return
             entry, subscription = self._next_retained
             identifiers: tuple[int, ...] = ()
             if subscription.identifier:
@@ -221,6 +231,17 @@ class Delivery:
             if subscription.is_active and not self.send(message):
                 return
             self._next_retained = None
+
+    def _pause(self) -> None:
+        if not self._is_paused:
+            self._is_paused = True
+            self.on_pause()
+
+    async def go_on(self) -> None:
+        """Pump again, after others have had their turn."""
+        await checkpoint()
+        self._is_paused = False
+        self.pump()
 
     def _catch_up(self, space: str) -> None:
         """Go on from the session's place in a topic."""

@@ -183,6 +183,7 @@ class State:
             tasks: end with the connection.
         """
         delivery.on_written = self._note_written
+        delivery.on_pause = partial(tasks.start_soon, delivery.go_on)
         delivery.on_lost_place = partial(self._late_session, delivery, tasks)
 
     def _note_written(self, output: Output) -> None:
@@ -288,6 +289,8 @@ class State:
 
     async def _expire_retained(self) -> None:
         for topic in self.retained.expired(self.now_us()):
+            if not self.retained.has_expired(topic, self.now_us()):
+                continue
             result = await self.client.publish(RETAINED, None, topic)
             if result.offset is not None:
                 self.retained.note(topic, None, result.offset)
