@@ -165,6 +165,21 @@ async def test_looking_for_them_leaves_others_their_turn(monkeypatch):
 
 
 @pytest.mark.anyio
+async def test_an_older_one_that_had_to_wait_does_not_follow_a_newer_one():
+    one = Properties(receive_maximum=1)
+    async with mqtt_gateway() as running, running.connected(properties=one) as client:
+        for topic in ("a/0", "a/1"):
+            await running.publish(topic, b"old", retain=True)
+        await client.subscribe("a/#", qos=1)
+        first = await client.expect(Publish)
+        await running.publish("a/1", b"new", qos=0, retain=True)
+        assert (await client.expect(Publish)).payload == b"new"
+        await client.acknowledge(first)
+        assert (await client.message()).payload == b"new"
+        assert await client.nothing()
+
+
+@pytest.mark.anyio
 async def test_one_that_comes_while_others_expire_stays(monkeypatch):
     expiring = Properties(message_expiry_interval=60)
     async with mqtt_gateway() as running, running.connected() as client:

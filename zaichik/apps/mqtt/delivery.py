@@ -50,6 +50,7 @@ class Delivery:
 
     Attributes:
         on_written: called when something was written that must be flushed.
+        newest: returns the retained message that a topic has now, given one that it had.
         on_pause: called when `go_on` must be run, as a task of the connection.
         on_lost_place: called with a topic whose tail does not reach back to the session's place.
     """
@@ -65,6 +66,7 @@ class Delivery:
         counters: "Counters",
     ) -> None:
         self.on_written: Callable[[Output], None] = lambda _: None
+        self.newest: Callable[[Entry], Entry | None] = lambda entry: entry
         self.on_pause: Callable[[], object] = lambda: None
         self.on_lost_place: Callable[[str], None] = lambda _: None
         self._session = session
@@ -222,7 +224,12 @@ class Delivery:
             if self._next_retained is None:
                 self._pause()
                 return
-            entry, subscription = self._next_retained
+            waiting, subscription = self._next_retained
+            # A newer one may have been sent live while this one waited: the older must not follow.
+            entry = self.newest(waiting)
+            if entry is None:
+                self._next_retained = None
+                continue
             identifiers: tuple[int, ...] = ()
             if subscription.identifier:
                 identifiers = (subscription.identifier,)

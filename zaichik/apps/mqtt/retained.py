@@ -161,6 +161,15 @@ class Retained:
             if kept is not None and spaces.space_of(topic) in subscription.starts:
                 yield self._entry(topic, kept), subscription
 
+    def newest(self, entry: Entry) -> Entry | None:
+        """Returns the newest message of a message's topic, maybe itself; None if it was deleted."""
+        kept = self._kept.get(entry.topic)
+        if kept is None:
+            return None
+        if kept.offset == entry.offset:
+            return entry
+        return self._entry(entry.topic, kept)
+
     def _topics(self, topic_filter: str) -> Iterator[str | None]:
         """Yields the topics that a filter matches, of those that are there now; None: see above."""
         if "+" not in topic_filter and "#" not in topic_filter:

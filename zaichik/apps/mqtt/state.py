@@ -183,6 +183,7 @@ class State:
             tasks: end with the connection.
         """
         delivery.on_written = self._note_written
+        delivery.newest = self.retained.newest
         delivery.on_pause = partial(tasks.start_soon, delivery.go_on)
         delivery.on_lost_place = partial(self._late_session, delivery, tasks)
 
