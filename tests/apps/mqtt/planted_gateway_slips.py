@@ -100,7 +100,7 @@ GATEWAY_SLIPS = [
     ),
     Slip(
         "a message is sent again without saying so",
-        "mqtt.delivery:Delivery.resume",
+        "mqtt.delivery:Delivery._send_again",
         "_encoded(template, message, identifier, dup=True)",
         "_encoded(template, message, identifier)",
         f"{SESSIONS}::test_what_was_in_flight_comes_again_under_the_same_identifier_marked_as_such",
@@ -216,5 +216,26 @@ GATEWAY_SLIPS = [
         "message.group is self and message.qos == 1",
         "message.group is self",
         f"{GROUPS}::test_qos_2_stays_with_its_member",
+    ),
+    Slip(
+        "a group waits for a message that its member was never sent",
+        "mqtt.delivery:Delivery.send",
+        "self.settled(identifier)",
+        "self._session.window.settle(identifier)",
+        f"{GROUPS}::test_a_group_does_not_wait_for_what_a_member_was_never_sent",
+    ),
+    Slip(
+        "a will that was published deletes the row of a newer one",
+        "mqtt.wills:Wills.publish_due",
+        "name not in self._wills",
+        "True",
+        f"{WILLS}::test_a_will_that_is_being_published_does_not_take_a_newer_one_along",
+    ),
+    Slip(
+        "a client is called silent while it waits for the broker",
+        "mqtt.connection:Connection.check_silence",
+        "not self._is_listening",
+        "False",
+        f"{TALK}::test_a_client_is_not_called_silent_while_it_waits_for_the_broker",
     ),
 ]

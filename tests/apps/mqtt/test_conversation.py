@@ -8,6 +8,8 @@ from mqtt_clients import KEPT, V4, V5, mqtt_gateway, without_id
 from zaichik.apps.mqtt.packets import (
     Connect,
     Disconnect,
+    PingReq,
+    PingResp,
     Properties,
     PubAck,
     PubComp,
@@ -194,6 +196,29 @@ async def test_silence_of_more_than_one_and_a_half_keep_alives_ends_the_connecti
             assert await client.ended()
 
 
+async def test_a_client_is_not_called_silent_while_it_waits_for_the_broker(monkeypatch):
+    async with mqtt_gateway() as running, running.connected(keep_alive=1) as client:
+        publish_batch = running.client.publish_batch
+        begun, goes_on = anyio.Event(), anyio.Event()
+
+        async def slow(*arguments, **options):
+            if arguments[0] == "mqtt":
+                begun.set()
+                await goes_on.wait()
+            return await publish_batch(*arguments, **options)
+
+        monkeypatch.setattr(running.client, "publish_batch", slow)
+        await client.send(Publish("a", qos=1, packet_id=1), PingReq())
+        await begun.wait()
+        await running.pass_time(100)
+        goes_on.set()
+        assert await client.read() == PubAck(1)
+        await client.expect(PingResp)
+        await client.ping()
+        await running.pass_time(3)
+        assert await client.reason() == ReasonCode.KEEP_ALIVE_TIMEOUT
+
+
 async def test_without_a_keep_alive_a_client_may_be_silent_for_ever():
     async with mqtt_gateway() as running, running.connected() as client:
         await running.pass_time(1_000_000)
@@ -373,10 +398,25 @@ async def test_a_message_of_qos_2_that_comes_twice_before_its_release_is_stored_
         assert len(await running.stored()) == 2
 
 
+async def test_messages_before_one_that_ends_the_connection_are_stored_and_acknowledged():
+    """A message of QoS 2 that was not stored must not pass for a duplicate when it comes again."""
+    async with mqtt_gateway() as running:
+        message = Publish("a", b"1", qos=2, packet_id=7)
+        async with running.connected("x", **KEPT) as client:
+            await client.send(message, Publish("a/#", b"2", qos=2, packet_id=8))
+            assert await client.expect(PubRec) == PubRec(7)
+            assert await client.reason() == ReasonCode.TOPIC_NAME_INVALID
+        async with running.connected("x", clean_start=False, **KEPT) as client:
+            await client.send(message)
+            assert await client.expect(PubRec) == PubRec(7)
+        assert [message.payload for message in await running.stored()] == [b"1"]
+
+
 async def test_more_unreleased_messages_than_the_receive_maximum_end_the_connection(monkeypatch):
     monkeypatch.setattr("zaichik.apps.mqtt.conversation.MOST_MESSAGES", 3)
     async with mqtt_gateway() as running, running.connected() as client:
         await client.send(*(Publish("a", qos=2, packet_id=n) for n in range(1, 5)))
+        assert [await client.read() for _ in range(3)] == [PubRec(1), PubRec(2), PubRec(3)]
         assert await client.reason() == ReasonCode.RECEIVE_MAXIMUM_EXCEEDED
 
 
@@ -467,6 +507,33 @@ async def test_no_more_messages_are_in_flight_than_the_client_has_said():
         assert await client.nothing()
         await client.send(*(PubAck(one.packet_id) for one in [*first[1:], fourth]))
         assert await client.payloads(3) == [b"4", b"5", b"6"]
+
+
+async def test_what_is_sent_again_keeps_to_what_the_client_says_now():
+    """A client that comes back may take fewer messages in flight, and smaller ones."""
+    async with mqtt_gateway() as running:
+        async with running.connected("x", **KEPT) as client:
+            await client.subscribe("a")
+            for payload in (b"0", b"x" * 200, b"1", b"2", b"3"):
+                await running.publish("a", payload)
+            for _ in range(5):
+                await client.expect(Publish)
+            await client.break_off()
+        few = Properties(session_expiry_interval=60, receive_maximum=2, maximum_packet_size=100)
+        async with running.connected("x", clean_start=False, properties=few) as client:
+            first = await client.message()
+            assert (first.payload, first.dup) == (b"0", True)
+            second = await client.expect(Publish)
+            third = await client.expect(Publish)
+            assert (second.payload, third.payload) == (b"1", b"2")
+            assert await client.nothing()
+            await running.publish("a", b"4")
+            await client.acknowledge(second)
+            last = await client.expect(Publish)
+            assert (last.payload, last.dup) == (b"3", True)
+            assert await client.nothing()
+            await client.acknowledge(third)
+            assert (await client.message()).payload == b"4"
 
 
 async def test_messages_in_flight_have_different_identifiers():

@@ -152,6 +152,39 @@ async def test_the_place_of_a_group_outlives_the_gateway(is_kill):
                 assert await again.nothing()
 
 
+async def test_a_group_does_not_wait_for_what_a_member_was_never_sent():
+    small = Properties(maximum_packet_size=100)
+    async with mqtt_gateway() as running, running.connected(properties=small) as member:
+        await member.subscribe("$share/g/t")
+        await running.publish("t", b"x" * 200)
+        await running.publish("t", b"1")
+        assert await member.payloads(1) == [b"1"]
+        await member.ping()
+        (group,) = running.state.sessions.groups.values()
+        assert group.position("mqtt") is None
+
+
+async def test_a_group_goes_on_where_it_was_whichever_member_is_restored_first():
+    async with mqtt_gateway() as running:
+        async with running.connected("a", **KEPT) as member:
+            await member.subscribe("$share/g/t")
+            await member.disconnect()
+        await running.publish("t", b"1")
+        async with running.connected("b", **KEPT) as member:
+            await member.subscribe("$share/g/t")
+            await member.expect(Publish)
+            await member.break_off()
+        # Its row is behind that of the other one now.
+        async with running.connected("a", clean_start=False, **KEPT) as member:
+            await member.expect(Publish)
+            await member.break_off()
+        async with (
+            running.another(is_kill=True) as second,
+            second.connected("b", clean_start=False, **KEPT) as member,
+        ):
+            assert await member.payloads(1) == [b"1"]
+
+
 async def test_a_group_without_members_is_forgotten():
     async with mqtt_gateway() as running, running.connected() as member:
         await member.subscribe("$share/g/t")

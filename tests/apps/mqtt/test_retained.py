@@ -201,6 +201,56 @@ async def test_they_are_sent_as_fast_as_the_window_allows_however_many():
 
 
 @pytest.mark.anyio
+async def test_looking_for_them_leaves_others_their_turn(monkeypatch):
+    monkeypatch.setattr("zaichik.apps.mqtt.retained.TOPICS_AT_ONCE", 10)
+    row = Row(0, 0, b"", b"1")
+    async with mqtt_gateway() as running, running.connected() as client:
+        for number in range(100):
+            running.state.retained.note(f"{number}/a", row, number)
+        running.state.retained.note("last/x", row, 100)
+        found = list(running.state.retained.matching("+/x", reader(), Spaces()))
+        assert found.count(None) == 10
+        await client.subscribe("+/x")
+        assert (await client.message()).topic == "last/x"
+        assert await client.nothing()
+
+
+@pytest.mark.anyio
+async def test_an_older_one_that_had_to_wait_does_not_follow_a_newer_one():
+    one = Properties(receive_maximum=1)
+    async with mqtt_gateway() as running, running.connected(properties=one) as client:
+        for topic in ("a/0", "a/1"):
+            await running.publish(topic, b"old", retain=True)
+        await client.subscribe("a/#", qos=1)
+        first = await client.expect(Publish)
+        await running.publish("a/1", b"new", qos=0, retain=True)
+        assert (await client.expect(Publish)).payload == b"new"
+        await client.acknowledge(first)
+        assert (await client.message()).payload == b"new"
+        assert await client.nothing()
+
+
+@pytest.mark.anyio
+async def test_one_that_comes_while_others_expire_stays(monkeypatch):
+    expiring = Properties(message_expiry_interval=60)
+    async with mqtt_gateway() as running, running.connected() as client:
+        for topic in ("a", "b"):
+            await client.publish(topic, b"1", retain=True, properties=expiring)
+        publish = running.client.publish
+
+        async def slow(table, payload, key):
+            if key == "a":
+                await running.publish("b", b"2", retain=True)
+            return await publish(table, payload, key)
+
+        monkeypatch.setattr(running.client, "publish", slow)
+        await running.pass_time(61)
+        assert len(running.state.retained) == 1
+        deleted = [row.key for row in await running.stored("mqtt/retained") if row.is_tombstone]
+        assert deleted == [b"a"]
+
+
+@pytest.mark.anyio
 async def test_more_than_the_table_holds_are_refused_and_those_there_may_change():
     async with mqtt_gateway(max_retained=2) as running, running.connected() as client:
         answers = [

@@ -275,6 +275,69 @@ async def test_rows_that_cannot_be_read_are_passed_over(caplog):
     assert caplog.text.count("is passed over") == 12
 
 
+def session(**members):
+    row = {"format": 1, "expiry_s": 60, "left_us": None, "positions": {}, "filters": []}
+    return json.dumps(row | members).encode()
+
+
+def a_filter(**members):
+    one = {"filter": "t", "qos": 1, "no_local": False, "retain_as_published": False}
+    return session(filters=[one | {"identifier": 0, "starts": {"mqtt": 0}} | members])
+
+
+def will(**members):
+    row = {"format": 1, "topic": "t", "payload": "", "qos": 0, "retain": False, "properties": ""}
+    return json.dumps(row | {"delay_s": 0, "number": 1} | members).encode()
+
+
+def own(**members):
+    return json.dumps({"format": 1, "at_us": 0, "ends": {}, "epochs": {}} | members).encode()
+
+
+INFINITE = float("inf")
+RUBBISH = [
+    ("mqtt/sessions", "x", b"[" * 100_000),
+    ("mqtt/sessions", "x", session(expiry_s=INFINITE)),
+    ("mqtt/sessions", "x", session(expiry_s=-1)),
+    ("mqtt/sessions", "x", session(positions={"mqtt": -1})),
+    ("mqtt/sessions", "x", session(positions={"mqtt": 2**64})),
+    ("mqtt/sessions", "x", a_filter(filter="a/#/b")),
+    ("mqtt/sessions", "x", a_filter(filter="\ud800")),
+    ("mqtt/sessions", "x", a_filter(qos=3)),
+    ("mqtt/sessions", "x", a_filter(identifier=2**40)),
+    ("mqtt/sessions", session_table.GROUP + "$share/g/t", b'{"format":1,"positions":{"mqtt":-1}}'),
+    ("mqtt/sessions", session_table.GATEWAY, own(ends={"mqtt": -1})),
+    ("mqtt/sessions", session_table.GATEWAY, own(ends={"mqtt": 2**70})),
+    ("mqtt/sessions", session_table.GATEWAY, own(at_us=INFINITE)),
+    ("mqtt/wills", "x", b"[" * 100_000),
+    ("mqtt/wills", "x", will(number=2**64)),
+    ("mqtt/wills", "x", will(number=-1)),
+    ("mqtt/wills", "x", will(delay_s=INFINITE)),
+    ("mqtt/wills", "x", will(topic="a/#")),
+    ("mqtt/wills", "x", will(topic="\ud800")),
+    ("mqtt/wills", "x", will(qos=3)),
+    ("mqtt/retained", "a/#", b"\1\0" + bytes(10) + b"1"),
+    ("mqtt/retained", "a\0b", b"\1\0" + bytes(10) + b"1"),
+    ("mqtt/retained", "a", b"\1\0" + bytes(8) + b"\xff\xff" + b"1"),
+]
+
+
+@pytest.mark.parametrize(("table", "key", "row"), RUBBISH)
+async def test_rubbish_in_a_row_is_passed_over_and_hurts_nobody(table, key, row):
+    async with mqtt_gateway() as running:
+        running.stop()
+        await running.stopped.wait()
+        await running.client.publish(table, row, key)
+        async with running.another() as second:
+            assert second.state.counters.unsaved == 1
+            await second.pass_time(1)
+            async with second.connected("x", **AGAIN) as client:
+                await client.subscribe("#")
+                await second.publish("t", b"1")
+                assert (await client.message()).payload == b"1"
+                assert await client.nothing()
+
+
 async def test_a_broker_that_has_lost_its_topics_begins_anew_with_the_gateway(caplog):
     async with mqtt_gateway() as running, running.connected("a", **KEPT) as client:
         for number in range(5):

@@ -1,13 +1,18 @@
 """Wills: each is published once, unless its client has said goodbye (MQ-11)."""
 
+import anyio
 import pytest
-from mqtt_clients import KEPT, V4, V5, mqtt_gateway
+from mqtt_clients import KEPT, V4, V5, MqttClient, mqtt_gateway
 
-from zaichik.apps.mqtt.packets import Disconnect, Properties, ReasonCode, Will
+import zaichik
+from zaichik.apps.mqtt.packets import ConnAck, Connect, Disconnect, Properties, ReasonCode, Will
+from zaichik.net.background import BackgroundTasks
+from zaichik_protocol import Error, ErrorCode
 
 pytestmark = pytest.mark.anyio
 both = pytest.mark.parametrize("version", [V4, V5], ids=["3.1.1", "5"])
 
+FULL = Error(0, ErrorCode.TABLE_FULL, 0, "", 0, "the table is full")
 GONE = Will("gone", b"a", qos=1)
 
 
@@ -150,6 +155,85 @@ async def test_a_take_over_revokes_a_delayed_will_if_the_session_goes_on():
         await running.pass_time(100)
         assert await wills(running) == []
         await client.disconnect()
+
+
+async def test_a_client_that_was_refused_leaves_no_will_and_no_session(monkeypatch):
+    async with mqtt_gateway() as running:
+        publish = running.client.publish
+
+        async def refusing(topic, payload, key):
+            if topic == "mqtt/sessions" and payload is not None:
+                raise zaichik.BrokerError.of(FULL)
+            return await publish(topic, payload, key)
+
+        monkeypatch.setattr(running.client, "publish", refusing)
+        forever = Properties(session_expiry_interval=0xFFFFFFFF)
+        async with running.connecting("a", will=GONE, properties=forever) as (client, answer):
+            assert answer.reason_code == ReasonCode.QUOTA_EXCEEDED
+            assert await client.ended()
+        monkeypatch.undo()
+        assert running.state.sessions.all == {}
+        assert await rows(running) == []
+        async with running.another(is_kill=True) as second:
+            await second.gateway.sweep()
+            assert await wills(second) == []
+
+
+async def test_a_client_that_is_back_at_once_keeps_its_session_and_its_new_will(monkeypatch):
+    """The end of a connection is stored before another one may begin with the session."""
+    async with mqtt_gateway() as running:
+        publish = running.client.publish
+        begun, goes_on = anyio.Event(), anyio.Event()
+
+        async def slow(topic, payload, key):
+            if topic == "mqtt/wills" and payload is None and not begun.is_set():
+                begun.set()
+                await goes_on.wait()
+            return await publish(topic, payload, key)
+
+        monkeypatch.setattr(running.client, "publish", slow)
+        async with running.connected("a", will=GONE) as first:
+            await first.send(Disconnect())
+            await begun.wait()
+            async with running.stream() as stream:
+                second = MqttClient(stream, V5)
+                await second.send(Connect(V5, "a", clean_start=False, will=GONE, **KEPT))
+                await anyio.wait_all_tasks_blocked()
+                goes_on.set()
+                assert not (await second.expect(ConnAck)).session_present
+                await second.subscribe("t")
+                assert await first.ended()
+                await running.publish("t", b"1")
+                assert (await second.message()).payload == b"1"
+                assert await rows(running) == [b"a"]
+                await second.disconnect()
+
+
+async def test_a_will_that_is_being_published_does_not_take_a_newer_one_along(monkeypatch):
+    async with mqtt_gateway() as running:
+        async with running.connected("a", will=later(60), **KEPT) as client:
+            await client.break_off()
+        publish_batch = running.client.publish_batch
+        begun, goes_on = anyio.Event(), anyio.Event()
+
+        async def slow(topic, *arguments, **options):
+            if topic == "mqtt":
+                begun.set()
+                await goes_on.wait()
+            return await publish_batch(topic, *arguments, **options)
+
+        monkeypatch.setattr(running.client, "publish_batch", slow)
+        async with BackgroundTasks() as tasks:
+            tasks.group.start_soon(running.pass_time, 61)
+            await begun.wait()
+            async with running.connected("a", will=GONE, clean_start=False, **KEPT) as client:
+                goes_on.set()
+                while not await wills(running):
+                    await anyio.lowlevel.checkpoint()
+                await client.ping()
+                await running.gateway.sweep()
+                assert await rows(running) == [b"a"]
+                await client.disconnect()
 
 
 # -- gateways that end ---------------------------------------------------------------------------

@@ -73,12 +73,16 @@ class Connection:
         # Until CONNECT has come; then by keep-alive. 0: for ever.
         self._patience_us = CONNECT_US
         self._heard_us = state.now_us()
+        # What has come is carried out before more is read: the silence then is not the client's.
+        self._is_listening = True
 
     # -- from outside ----------------------------------------------------------------------------
 
     def check_silence(self, now_us: int) -> None:
         """End the connection if its client has been silent for too long (MQ-14)."""
-        if self._patience_us and now_us - self._heard_us > self._patience_us:
+        if not self._is_listening:
+            self._heard_us = now_us
+        elif self._patience_us and now_us - self._heard_us > self._patience_us:
             self.give_up(ReasonCode.KEEP_ALIVE_TIMEOUT, "it was silent for too long")
 
     def give_up(self, code: ReasonCode, text: str) -> None:
@@ -199,7 +203,9 @@ class Connection:
 
     async def _converse(self, conversation: Conversation, packets: list[Packet]) -> str:
         while True:
+            self._is_listening = False
             await conversation.carry_out(packets)
+            self._is_listening = True
             if conversation.is_over:
                 return "as it asked"
             packets = await self._receive()

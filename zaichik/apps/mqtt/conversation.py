@@ -4,7 +4,6 @@ import logging
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.lowlevel import checkpoint
 
 from zaichik import ZaichikError
 from zaichik.apps.mqtt.delivery import Delivery
@@ -99,16 +98,17 @@ class Conversation:
         state = self._state
         session.delivery = None
         session.left_us = state.now_us()
-        state.connected.pop(session.id, None)
         for group in state.sessions.groups_of(session):
             group.left(session)
         state.flush()
-        if state.is_over:
-            return
         try:
-            await self._store_end()
+            if not state.is_over:
+                await self._store_end()
         except ZaichikError as error:
             logger.warning("the end of a session could not be stored: %s", error)
+        finally:
+            # Until now, another connection with the session waits: it must not be ended under it.
+            state.connected.pop(session.id, None)
 
     async def _store_end(self) -> None:
         session = self.session
@@ -146,9 +146,6 @@ class Conversation:
             await self._publish(messages)
         # There may be room now.
         self._pump()
-        while self._delivery.is_searching:
-            await checkpoint()
-            self._pump()
 
     async def _carry_out(self, packet: Packet) -> None:
         match packet:
@@ -185,8 +182,22 @@ class Conversation:
     # -- messages from the client ----------------------------------------------------------------
 
     async def _publish(self, messages: list[Publish]) -> None:
-        """Store messages, then acknowledge them (G-3)."""
-        fresh = [message for message in messages if self._is_fresh(message)]
+        """Store messages, then acknowledge them (G-3).
+
+        Raises:
+            Ending: one of them ends the connection; those before it are acknowledged.
+        """
+        fresh: list[Publish] = []
+        ending: Ending | None = None
+        for number, message in enumerate(messages):
+            try:
+                if self._is_fresh(message):
+                    fresh.append(message)
+            except Ending as error:
+                # What came before it counts.
+                ending = error
+                messages = messages[:number]
+                break
         try:
             with anyio.CancelScope(shield=True):
                 codes = await self._stored(fresh)
@@ -196,6 +207,8 @@ class Conversation:
             raise
         for message in messages:
             self._acknowledge(message, codes.get(id(message), ReasonCode.SUCCESS))
+        if ending is not None:
+            raise ending
 
     def _is_fresh(self, message: Publish) -> bool:
         """Returns whether a message is to be stored: not if it is one of QoS 2 that was (MQ-6)."""

@@ -9,8 +9,11 @@ What is larger than the client takes, has expired, or was published by the sessi
 wanted back counts as delivered (MQ-7).
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from anyio.lowlevel import checkpoint
 
 from zaichik.apps.mqtt import forwarding
 from zaichik.apps.mqtt.output import Output
@@ -46,8 +49,9 @@ class Delivery:
         counters: of what is not delivered.
 
     Attributes:
-        is_searching: whether `pump` has more to do as soon as others have had their turn.
         on_written: called when something was written that must be flushed.
+        newest: returns the retained message that a topic has now, given one that it had.
+        on_pause: called when `go_on` must be run, as a task of the connection.
         on_lost_place: called with a topic whose tail does not reach back to the session's place.
     """
 
@@ -62,6 +66,8 @@ class Delivery:
         counters: "Counters",
     ) -> None:
         self.on_written: Callable[[Output], None] = lambda _: None
+        self.newest: Callable[[Entry], Entry | None] = lambda entry: entry
+        self.on_pause: Callable[[], object] = lambda: None
         self.on_lost_place: Callable[[str], None] = lambda _: None
         self._session = session
         self._output = output
@@ -70,9 +76,12 @@ class Delivery:
         self._tails = tails
         self._now_us = now_us
         self._counters = counters
-        self.is_searching = False
+        # What an earlier connection has left in flight, and this one has not sent again yet.
+        self._again: deque[tuple[int, InFlight]] = deque()
         # Retained messages for filters that are new, in the order of the filters.
-        self._retained: dict[Subscription, Iterator[tuple[Entry, Subscription]]] = {}
+        self._retained: dict[Subscription, Iterator[tuple[Entry, Subscription] | None]] = {}
+        # Whether `on_pause` was called, and what it promises has not come yet.
+        self._is_paused = False
         # The one that there was no room for.
         self._next_retained: tuple[Entry, Subscription] | None = None
         # Called when there may be room again, for groups.
@@ -116,9 +125,11 @@ class Delivery:
         if message.qos:
             identifier = self._session.window.add(message)
             self._session.is_changed = True
+            if message.group is not None:
+                message.group.sent(message)
         data = _encoded(template, message, identifier)
         if len(data) > self._most_bytes:
-            self._session.window.settle(identifier)
+            self.settled(identifier)
             self._counters.too_large += 1
             return True
         self._write(data)
@@ -162,24 +173,43 @@ class Delivery:
 
     def resume(self) -> None:
         """Send again what an earlier connection has left in flight, under the same identifiers."""
-        for identifier, message in self._session.window.items():
+        self._again.extend(self._session.window.items())
+        self._pump_again()
+
+    def _pump_again(self) -> None:
+        """Send again as much as the client takes now: it may take less than it did (MQ-7)."""
+        window = self._session.window
+        while self._again and len(window) - len(self._again) < window.most:
+            identifier, message = self._again.popleft()
             if message.stage is Stage.RELEASED:
                 self._write(encode(PubRel(identifier), self._version))
-                continue
-            template = self._template(message.entry)
-            if template is None:
-                # It may have been received, so it is not withdrawn, though its time is over.
-                late = Publish(message.entry.topic, message.entry.payload)
-                template = PublishTemplate(late, self._version)
-            self._write(_encoded(template, message, identifier, dup=True))
+            elif window.get(identifier) is message:
+                self._send_again(identifier, message)
+
+    def _send_again(self, identifier: int, message: InFlight) -> None:
+        template = self._template(message.entry)
+        if template is None:
+            # It may have been received, so it is not withdrawn, though its time is over.
+            late = Publish(message.entry.topic, message.entry.payload)
+            template = PublishTemplate(late, self._version)
+        data = _encoded(template, message, identifier, dup=True)
+        if len(data) > self._most_bytes:
+            self.settled(identifier)
+            self._counters.too_large += 1
+            return
+        self._write(data)
 
     def send_retained(
-        self, subscription: Subscription, messages: Iterator[tuple[Entry, Subscription]]
+        self, subscription: Subscription, messages: Iterator[tuple[Entry, Subscription] | None]
     ) -> None:
         """Send the retained messages of a filter, as fast as there is room (MQ-10).
 
         If some still wait for that filter, they are sent once. So no more filters wait than the
         session has, however often a client that acknowledges nothing subscribes.
+
+        Args:
+            subscription: has the filter.
+            messages: None among them is a pause in the search for the next one.
         """
         self._retained.pop(subscription, None)
         if self._next_retained is not None and self._next_retained[1] is subscription:
@@ -192,6 +222,7 @@ class Delivery:
 
     def pump(self) -> None:
         """Send what waits, as far as there is room."""
+        self._pump_again()
         self._pump_retained()
         for space in list(self._session.places):
             self._catch_up(space)
@@ -200,17 +231,23 @@ class Delivery:
         self._output.flush()
 
     def _pump_retained(self) -> None:
-        self.is_searching = False
         while self._retained:
-            first = next(iter(self._retained))
             if self._next_retained is None:
-                self._next_retained = next(self._retained[first], None)
+                first = next(iter(self._retained))
+                try:
+                    self._next_retained = next(self._retained[first])
+                except StopIteration:
+                    del self._retained[first]
+            # A pause in the search, or the end of what one filter has: others have their turn.
             if self._next_retained is None:
-                del self._retained[first]
-                # To search 100,000 topics takes a fraction of a second, for each filter.
-                self.is_searching = bool(self._retained)
+                self._pause()
                 return
-            entry, subscription = self._next_retained
+            waiting, subscription = self._next_retained
+            # A newer one may have been sent live while this one waited: the older must not follow.
+            entry = self.newest(waiting)
+            if entry is None:
+                self._next_retained = None
+                continue
             identifiers: tuple[int, ...] = ()
             if subscription.identifier:
                 identifiers = (subscription.identifier,)
@@ -219,6 +256,20 @@ class Delivery:
             if subscription.is_active and not self.send(message):
                 return
             self._next_retained = None
+
+    def _pause(self) -> None:
+        """Have `go_on` run, if there is anything left to look for."""
+        if not self._retained:
+            return
+        if not self._is_paused:
+            self._is_paused = True
+            self.on_pause()
+
+    async def go_on(self) -> None:
+        """Pump again, after others have had their turn."""
+        await checkpoint()
+        self._is_paused = False
+        self.pump()
 
     def _catch_up(self, space: str) -> None:
         """Go on from the session's place in a topic."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from zaichik.apps.mqtt.session import Session
 from zaichik.apps.mqtt.subscription import Subscription
-from zaichik.apps.mqtt.tail import Entry, Place, Tail
+from zaichik.apps.mqtt.tail import NOT_IN_TAIL, Entry, Place, Tail
 from zaichik.apps.mqtt.window import InFlight
 
 
@@ -91,16 +91,28 @@ class Group:
             identifiers = (options.identifier,)
         retain = options.retain_as_published and entry.retain
         message = InFlight(entry, qos, retain, identifiers, group=self)
-        if session.delivery is not None and session.delivery.send(message) and qos:
-            self._in_flight[message] = None
-            self.is_changed = True
+        if session.delivery is not None:
+            session.delivery.send(message)
 
     # -- members ---------------------------------------------------------------------------------
 
     def join(self, session: Session, options: Subscription) -> None:
         """Add a member, or change its options."""
         self.members[session] = options
+        self._begin_by(options.starts)
         self.connected(session)
+
+    def go_on(self, positions: dict[str, int]) -> None:
+        """Go on where an earlier gateway has stored that the group was."""
+        self.saved = positions
+        self.places = {space: Place(NOT_IN_TAIL, at) for space, at in positions.items()}
+        self._begin_by(positions)
+
+    def _begin_by(self, starts: Mapping[str, int]) -> None:
+        """Count messages from these offsets on: a later member does not move the beginning."""
+        known = self.subscription.starts
+        for space, start in starts.items():
+            known[space] = min(start, known.get(space, start))
 
     def connected(self, session: Session) -> None:
         """Note that a member is there: it is given something whenever it has room."""
@@ -137,6 +149,11 @@ class Group:
             self.on_lost_place(self, space)
 
     # -- going on --------------------------------------------------------------------------------
+
+    def sent(self, message: InFlight) -> None:
+        """Note that a message is in flight to a member."""
+        self._in_flight[message] = None
+        self.is_changed = True
 
     def settled(self, message: InFlight) -> None:
         """Note that a member has acknowledged a message."""

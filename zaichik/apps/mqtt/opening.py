@@ -101,8 +101,10 @@ async def opened(
         try:
             await _prepare(state, connect, session)
         except BaseException:
-            # It is as if the client had left.
+            # It is as if the client had left, and as if a new session had never begun.
             session.left_us = state.now_us()
+            if not is_present:
+                del state.sessions.all[name]
             raise
         conversation = _conversation(state, connect, login, session, output, tasks)
         state.connected[name] = connection
@@ -122,9 +124,10 @@ async def _prepare(state: State, connect: Connect, session: Session) -> None:
     will = None
     if connect.will is not None:
         will = Will(_will_message(connect), connect.will.properties.will_delay_interval or 0)
-    await state.wills.leave(session.id, will)
+    # The will comes last: a client that is refused leaves none.
     if session.is_kept:
         await state.sessions.keep(session)
+    await state.wills.leave(session.id, will)
 
 
 def _conversation(

@@ -14,9 +14,10 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
+from zaichik.apps.mqtt.filters import filter_problem
 from zaichik.apps.mqtt.session import Session, SessionId
 from zaichik.apps.mqtt.subscription import Subscription
-from zaichik.apps.mqtt.tail import Place
+from zaichik.apps.mqtt.tail import NOT_IN_TAIL, Place
 
 logger = logging.getLogger("zaichik.mqtt.sessions")
 
@@ -25,8 +26,18 @@ FORMAT = 1
 GATEWAY = "\0\0gateway"
 # Before the name of a group.
 GROUP = "\0\0group\0"
-# A place that is not in the tail, but in the broker.
-NOT_IN_TAIL = -1
+# What reading a row raises that is none: JSON may have anything, anywhere, and nested deeply.
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+)
+MOST_OFFSET = 2**63 - 1
+MOST_U32 = 0xFFFFFFFF
+MOST_IDENTIFIER = 268_435_455
 
 
 @dataclass(slots=True)
@@ -57,9 +68,8 @@ class GatewayRow:
             ValueError: it is none.
         """
         row = _members(data)
-        ends = {str(space): int(offset) for space, offset in row["ends"].items()}
         epochs = {str(space): int(epoch) for space, epoch in row["epochs"].items()}
-        return cls(int(row["at_us"]), ends, epochs)
+        return cls(number(row["at_us"]), _offsets(row["ends"]), epochs)
 
 
 def session_row(session: Session, spaces: tuple[str, ...]) -> bytes:
@@ -93,21 +103,30 @@ def session_of(key: str, data: bytes) -> Session:
     row = _members(data)
     left_us = row["left_us"]
     if left_us is not None:
-        left_us = int(left_us)
-    session = Session(SessionId.of(key), int(row["expiry_s"]), left_us)
-    for space, offset in row["positions"].items():
-        session.places[str(space)] = Place(NOT_IN_TAIL, int(offset))
+        left_us = number(left_us)
+    session = Session(SessionId.of(key), number(row["expiry_s"], MOST_U32), left_us)
+    for space, offset in _offsets(row["positions"]).items():
+        session.places[space] = Place(NOT_IN_TAIL, offset)
     for one in row["filters"]:
-        session.subscriptions[str(one["filter"])] = Subscription(
-            session,
-            str(one["filter"]),
-            int(one["qos"]),
-            bool(one["no_local"]),
-            bool(one["retain_as_published"]),
-            int(one["identifier"]),
-            {str(space): int(offset) for space, offset in one["starts"].items()},
-        )
+        subscription = _subscription_of(session, one)
+        session.subscriptions[subscription.filter] = subscription
     return session
+
+
+def _subscription_of(session: Session, one: dict[str, Any]) -> Subscription:
+    text = str(one["filter"])
+    problem = filter_problem(text)
+    if problem is not None:
+        raise ValueError(f"a filter is none: {problem}")
+    return Subscription(
+        session,
+        text,
+        number(one["qos"], 2),
+        bool(one["no_local"]),
+        bool(one["retain_as_published"]),
+        number(one["identifier"], MOST_IDENTIFIER),
+        _offsets(one["starts"]),
+    )
 
 
 def group_row(positions: dict[str, int]) -> bytes:
@@ -122,7 +141,23 @@ def positions_of(data: bytes) -> dict[str, int]:
         ValueError: the row is none.
     """
     row = _members(data)
-    return {str(space): int(offset) for space, offset in row["positions"].items()}
+    return _offsets(row["positions"])
+
+
+def number(value: Any, most: int = MOST_OFFSET) -> int:
+    """Returns a number of a row.
+
+    Raises:
+        ValueError: it is not between 0 and the most that it may be.
+    """
+    found = int(value)
+    if not 0 <= found <= most:
+        raise ValueError(f"{found} is out of range")
+    return found
+
+
+def _offsets(members: dict[str, Any]) -> dict[str, int]:
+    return {str(space): number(offset) for space, offset in members.items()}
 
 
 def _row(members: dict[str, Any]) -> bytes:

@@ -17,7 +17,7 @@ from zaichik.apps.mqtt.session import Session, SessionId
 from zaichik.apps.mqtt.session_table import GATEWAY, GROUP, GatewayRow
 from zaichik.apps.mqtt.spaces import SESSIONS, Spaces
 from zaichik.apps.mqtt.subscription import Subscription, Subscriptions
-from zaichik.apps.mqtt.tail import Place, Tail
+from zaichik.apps.mqtt.tail import Tail
 from zaichik.base.escapes import shown
 
 logger = logging.getLogger("zaichik.mqtt.sessions")
@@ -104,7 +104,7 @@ class Sessions:
                     positions[key.removeprefix(GROUP)] = session_table.positions_of(data)
                 else:
                     self._restore(session_table.session_of(key, data))
-            except (ValueError, TypeError, AttributeError, KeyError) as error:
+            except session_table.UNREADABLE as error:
                 self._counters.unsaved += 1
                 logger.warning("the row '%s' of %s is passed over: %s", shown(key), SESSIONS, error)
         for session in self.all.values():
@@ -115,9 +115,7 @@ class Sessions:
         for name, places in positions.items():
             group = self.groups.get(name)
             if group is not None:
-                group.saved = places
-                for space, offset in places.items():
-                    group.places[space] = Place(session_table.NOT_IN_TAIL, offset)
+                group.go_on(places)
         return own
 
     def _restore(self, session: Session) -> None:
@@ -233,7 +231,6 @@ class Sessions:
         if group is None:
             group = Group(key, topic_filter, self._tails)
             self.groups[key] = group
-            group.subscription.starts = dict(subscription.starts)
             self._subscriptions.add(topic_filter, group.subscription)
             self.on_group(group)
         group.join(session, subscription)

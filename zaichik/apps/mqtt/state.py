@@ -16,6 +16,7 @@ from zaichik import BrokerError, Client, EpochChanged, SubscriptionLost, Zaichik
 from zaichik.apps.mqtt import topics
 from zaichik.apps.mqtt.counters import CounterLog, Counters
 from zaichik.apps.mqtt.delivery import Delivery
+from zaichik.apps.mqtt.filters import topic_problem
 from zaichik.apps.mqtt.groups import Group
 from zaichik.apps.mqtt.keeper import Keeper
 from zaichik.apps.mqtt.logins import Logins, Rights
@@ -149,6 +150,7 @@ class State:
     def _restore_retained(self, topic: str, data: bytes, offset: int) -> None:
         try:
             row = Row.of(data)
+            _check_topic(topic)
         except UnreadableRow as error:
             self.counters.unsaved += 1
             logger.warning("the row '%s' of %s is passed over: %s", shown(topic), RETAINED, error)
@@ -181,6 +183,8 @@ class State:
             tasks: end with the connection.
         """
         delivery.on_written = self._note_written
+        delivery.newest = self.retained.newest
+        delivery.on_pause = partial(tasks.start_soon, delivery.go_on)
         delivery.on_lost_place = partial(self._late_session, delivery, tasks)
 
     def _note_written(self, output: Output) -> None:
@@ -286,6 +290,8 @@ class State:
 
     async def _expire_retained(self) -> None:
         for topic in self.retained.expired(self.now_us()):
+            if not self.retained.has_expired(topic, self.now_us()):
+                continue
             result = await self.client.publish(RETAINED, None, topic)
             if result.offset is not None:
                 self.retained.note(topic, None, result.offset)
@@ -308,3 +314,10 @@ class State:
                 await keeper.aclose()
         except ZaichikError as error:
             logger.warning("the gateway's state could not be stored: %s", error)
+
+
+def _check_topic(topic: str) -> None:
+    """The row of a topic that is none would end the connection of each subscriber."""
+    problem = topic_problem(topic)
+    if problem is not None:
+        raise UnreadableRow(problem)

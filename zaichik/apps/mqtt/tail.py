@@ -21,6 +21,8 @@ from zaichik.apps.mqtt.subscription import Reader, Subscription
 MOST_BYTES = 16 * 1024 * 1024
 # Of an entry, besides what its message has: the objects that hold it, about.
 OVERHEAD = 400
+# The number of a place that is not in the tail, but in the broker.
+NOT_IN_TAIL = -1
 
 
 @dataclass(slots=True, eq=False)

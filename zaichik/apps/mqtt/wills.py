@@ -16,18 +16,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from zaichik import Client
+from zaichik import Client, ZaichikError
 from zaichik.apps.mqtt import forwarding
 from zaichik.apps.mqtt.counters import Counters
+from zaichik.apps.mqtt.filters import topic_problem
 from zaichik.apps.mqtt.packets import Publish
 from zaichik.apps.mqtt.publisher import Publisher
 from zaichik.apps.mqtt.session import SessionId
+from zaichik.apps.mqtt.session_table import MOST_U32, UNREADABLE, number
 from zaichik.apps.mqtt.spaces import WILLS
 from zaichik.base.escapes import shown
 
 logger = logging.getLogger("zaichik.mqtt.wills")
 
 FORMAT = 1
+MOST_NUMBER = 2**64 - 1
 
 
 def _number() -> int:
@@ -74,19 +77,24 @@ class Will:
         Raises:
             ValueError: the row is none.
         """
-        row: Any = json.loads(data)
         try:
+            row: Any = json.loads(data)
             if row["format"] != FORMAT:
                 raise ValueError(f"format {row['format']!r}")
+            topic = str(row["topic"])
+            problem = topic_problem(topic)
+            if problem is not None:
+                raise ValueError(f"its topic is none: {problem}")
             message = Publish(
-                str(row["topic"]),
+                topic,
                 b64decode(row["payload"]),
-                qos=int(row["qos"]),
+                qos=number(row["qos"], 2),
                 retain=bool(row["retain"]),
                 properties=forwarding.restored(b64decode(row["properties"])),
             )
-            return cls(message, int(row["delay_s"]), None, int(row["number"]))
-        except (KeyError, TypeError) as error:
+            delay_s = number(row["delay_s"], MOST_U32)
+            return cls(message, delay_s, None, number(row["number"], MOST_NUMBER))
+        except UNREADABLE as error:
             raise ValueError(f"no will: {error!r}") from None
 
 
@@ -131,7 +139,12 @@ class Wills:
             await self.revoke(name)
             return
         self._wills[name] = will
-        await self._client.publish(WILLS, will.encoded(), name.text)
+        try:
+            await self._client.publish(WILLS, will.encoded(), name.text)
+        except ZaichikError:
+            # The client is refused.
+            self._wills.pop(name, None)
+            raise
 
     async def revoke(self, name: SessionId) -> None:
         """Forget a will: its client has said goodbye, or is back."""
@@ -166,4 +179,6 @@ class Wills:
             await self._publisher.publish(
                 self._client, [will.message], name.text, number=will.number
             )
-            await self._client.publish(WILLS, None, name.text)
+            # The row may be that of a newer connection by now.
+            if name not in self._wills:
+                await self._client.publish(WILLS, None, name.text)
