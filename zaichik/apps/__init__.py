@@ -22,6 +22,7 @@ What an app needs beyond that is here, with the reason:
 | `kafka` | `net` | a gateway is a server as well, over TLS or not |
 | `kafka` | `server.access` | failed logins are limited by the same token bucket as the broker's |
 | `mqtt` | `net` | the same; and it speaks TLS, as the broker does |
+| `mqtt` | `apps.web.names` | names in a browser's handshake are written as for the page |
 | `flight` | `core`, `storage` | it records a broker from inside, and is no client |
 
 Apps import each other in one direction only. A test compares the imports with the same table in

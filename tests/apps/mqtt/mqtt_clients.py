@@ -12,7 +12,7 @@ import anyio
 from brokers import GUARD
 
 import zaichik
-from zaichik.apps.mqtt.gateway import Gateway
+from zaichik.apps.mqtt.gateway import Gateway, WebSockets
 from zaichik.apps.mqtt.packets import (
     ConnAck,
     Connect,
@@ -249,9 +249,17 @@ class Running:
 
 
 @asynccontextmanager
-async def _gateway(broker, client, clock, endpoint, **options) -> AsyncIterator[Running]:
+async def _gateway(
+    broker, client, clock, endpoint, websockets=None, **options
+) -> AsyncIterator[Running]:
     gateway = await Gateway.listening(
-        client, endpoint, "127.0.0.1", 0, clock, options=Options(**options)
+        client,
+        endpoint,
+        "127.0.0.1",
+        0,
+        clock,
+        options=Options(**options),
+        websockets=websockets,
     )
     running = Running(broker, client, gateway, clock, endpoint)
     ready = anyio.Event()
@@ -276,6 +284,7 @@ async def mqtt_gateway(
     settings: dict | None = None,
     *,
     is_forgetful: bool = False,
+    websockets: WebSockets | None = None,
     **options,
 ) -> AsyncIterator[Running]:
     """One that runs. With rules, it logs in as `gateway`; the options are the gateway's.
@@ -297,7 +306,9 @@ async def mqtt_gateway(
                 # So that a test can see what was stored, whoever has read it by then.
                 if not is_forgetful:
                     await client.create_topic("mqtt", retention_ttl="forever")
-                async with _gateway(broker, client, clock, endpoint, **options) as running:
+                async with _gateway(
+                    broker, client, clock, endpoint, websockets, **options
+                ) as running:
                     yield running
 
 

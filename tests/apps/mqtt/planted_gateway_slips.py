@@ -12,6 +12,8 @@ WILLS = "apps/mqtt/test_wills.py"
 GROUPS = "apps/mqtt/test_groups.py"
 LOGINS = "apps/mqtt/test_logins.py"
 WINDOW = "apps/mqtt/test_window.py"
+WEBSOCKET = "apps/mqtt/test_websocket.py"
+UPGRADE = "apps/mqtt/test_upgrade.py"
 
 GATEWAY_SLIPS = [
     Slip(
@@ -167,5 +169,33 @@ GATEWAY_SLIPS = [
         "message.group is self and message.qos == 1",
         "message.group is self",
         f"{GROUPS}::test_qos_2_stays_with_its_member",
+    ),
+    Slip(
+        "a page of any site may connect",
+        "mqtt.origins:Origins._is_allowed",
+        "name in self._pages or PageName.of(origin).host in LOCAL",
+        "True",
+        f"{UPGRADE}::test_another_scheme_or_port_is_another_page",
+    ),
+    Slip(
+        "bytes of a frame that has not left yet are framed again",
+        "mqtt.websocket:WebSocketStream.send_pieces_nowait",
+        "without_first(left, self._owed)",
+        "left",
+        f"{WEBSOCKET}::test_bytes_that_were_not_taken_are_framed_once",
+    ),
+    Slip(
+        "bytes that came with the handshake are forgotten",
+        "mqtt.websocket:WebSocketStream._parse",
+        "not self._is_behind",
+        "True",
+        f"{WEBSOCKET}::test_payload_is_returned_in_pieces_as_small_as_asked_for",
+    ),
+    Slip(
+        "a frame may be of any length",
+        "mqtt.websocket:_Limits.frame_inbound_header",
+        "payload_length > self._most_bytes",
+        "False",
+        f"{WEBSOCKET}::test_a_frame_has_as_many_bytes_as_a_packet",
     ),
 ]

@@ -20,6 +20,7 @@ To the broker, the gateway is a client like any other; to MQTT's clients, it is 
 | `connection` | one connection: bytes, deadlines, and how it ends |
 | `opening`, `conversation`, `subscribing` | CONNECT; each packet after it; SUBSCRIBE |
 | `gateway` | accepting connections |
+| `upgrade`, `websocket`, `origins` | browsers: a request becomes a stream; which pages may do so |
 | `counters`, `ending` | what was not delivered; why a connection is ended |
 
 To begin with, read `conversation`, `tail` and `delivery`. What is different from other servers of
