@@ -3,6 +3,7 @@
 Their clock stands still, and moves when a test says so.
 """
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -250,7 +251,7 @@ class Running:
 
 @asynccontextmanager
 async def _gateway(
-    broker, client, clock, endpoint, websockets=None, **options
+    broker, client, clock, endpoint, websockets=None, tls=None, **options
 ) -> AsyncIterator[Running]:
     gateway = await Gateway.listening(
         client,
@@ -259,6 +260,7 @@ async def _gateway(
         0,
         clock,
         options=Options(**options),
+        tls=tls,
         websockets=websockets,
     )
     running = Running(broker, client, gateway, clock, endpoint)
@@ -285,6 +287,7 @@ async def mqtt_gateway(
     *,
     is_forgetful: bool = False,
     websockets: WebSockets | None = None,
+    tls: ssl.SSLContext | None = None,
     **options,
 ) -> AsyncIterator[Running]:
     """One that runs. With rules, it logs in as `gateway`; the options are the gateway's.
@@ -307,7 +310,7 @@ async def mqtt_gateway(
                 if not is_forgetful:
                     await client.create_topic("mqtt", retention_ttl="forever")
                 async with _gateway(
-                    broker, client, clock, endpoint, websockets, **options
+                    broker, client, clock, endpoint, websockets, tls, **options
                 ) as running:
                     yield running
 

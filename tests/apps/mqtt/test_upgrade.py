@@ -1,5 +1,7 @@
 """The opening handshake of a WebSocket (RFC 6455, section 4), and who gets one."""
 
+import ssl
+
 import anyio
 import pytest
 from mqtt_clients import V5, MqttClient
@@ -16,6 +18,7 @@ from zaichik.apps.mqtt import gateway
 from zaichik.apps.mqtt.origins import Origins, Refused, page
 from zaichik.apps.mqtt.packets import ConnAck, Connect
 from zaichik.apps.web.names import NotAName
+from zaichik.net.tls_handshake import handshake
 
 pytestmark = pytest.mark.anyio
 
@@ -134,6 +137,28 @@ async def test_a_client_that_leaves_in_the_handshake_troubles_nobody():
         async with browser(running) as (_, mqtt):
             await mqtt.send(Connect(V5, "a"))
             await mqtt.expect(ConnAck)
+
+
+async def test_it_speaks_tls_as_the_other_port_does():
+    trustme = pytest.importorskip("trustme")
+    authority = trustme.CA()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(server)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    async with (
+        serving_browsers(tls=server) as running,
+        raw_connection(running) as raw,
+        await handshake(raw, trusting, "localhost") as encrypted,
+    ):
+        client = WebSocketClient(encrypted)
+        assert (await client.shake_hands()).startswith(b"HTTP/1.1 101 ")
+        mqtt = MqttClient(client, V5)
+        await mqtt.send(Connect(V5, "a"))
+        await mqtt.expect(ConnAck)
+        await mqtt.subscribe("t")
+        await running.client.publish("mqtt", bytes(200_000), "t")
+        assert len((await mqtt.message()).payload) == 200_000
 
 
 async def test_the_other_port_stays_as_it_was():
