@@ -33,6 +33,7 @@ BEYOND: dict[str, dict[str, str]] = {
     },
     "mqtt": {
         "zaichik.apps.users": "one connection to the broker for each user",
+        "zaichik.apps.web.names": "names in a browser's handshake are written as for the page",
         "zaichik.net.background": "its tasks end with the connection",
         "zaichik.net.listener": "a gateway is a server as well",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",

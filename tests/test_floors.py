@@ -53,6 +53,7 @@ HOMES = {
     "grpc_reflection": {"apps/grpc"},
     "kafka": {"apps/kafka"},
     "crc32c": {"apps/kafka"},
+    "wsproto": {"apps/mqtt"},
 }
 OUTSIDE_OF_THE_CORE = {
     *("anyio", "asyncio", "trio", "socket", "threading", "time", "datetime"),

@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import sys
 
 import pytest
 from door import door
@@ -84,6 +85,44 @@ def test_a_client_of_mqtt_talks_to_one_of_ours(start, broker, zaichik, connected
     assert (process.wait(), process.stdout.read()) == (0, "")
 
 
+def test_browsers_are_served_at_a_port_of_their_own(start, broker):
+    process = start(
+        "mqtt", "--port", "0", "--websocket", "0", "--json", "--connect", broker, *QUIET
+    )
+    told = ready(process)
+    assert list(told) == ["host", "port", "pid", "websocket", "broker"]
+    request = (
+        f"GET /mqtt HTTP/1.1\r\nHost: 127.0.0.1:{told['websocket']}\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", told["websocket"])) as browser:
+        browser.sendall(request.encode())
+        assert browser.recv(4096).startswith(b"HTTP/1.1 101 ")
+    process.terminate()
+    assert process.wait() == 0
+
+
+def test_both_ports_are_said(start, broker):
+    process = start("mqtt", "--port", "0", "--websocket", "0", "--connect", broker, *QUIET)
+    assert process.stdout.readline().startswith("serving MQTT at 127.0.0.1:")
+    assert process.stdout.readline().startswith("serving MQTT over WebSocket at 127.0.0.1:")
+
+
+def test_a_websockets_port_in_use_is_named(zaichik, broker):
+    port = broker.rpartition(":")[2]
+    result = zaichik("mqtt", "--port", "0", "--websocket", port, "--connect", broker)
+    assert result.code == 1
+    assert "choose a free one: zaichik mqtt --websocket PORT" in result.err
+
+
+def test_without_its_package_it_says_how_to_get_it(zaichik, broker, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zaichik.apps.mqtt.upgrade", None)
+    result = zaichik("mqtt", "--port", "0", "--websocket", "0", "--connect", broker)
+    assert result.code == 1
+    assert "zaichik mqtt --websocket needs wsproto" in result.err
+
+
 def test_ctrl_c_ends_it_in_silence_although_a_client_is_connected(start, broker, connected):
     process = start("mqtt", "--port", "0", "--log-level", "warning", "--connect", broker)
     line = process.stdout.readline()
@@ -155,6 +194,11 @@ def test_other_machines_are_served_only_with_a_login_and_tls_or_if_one_insists(
         "--tree /a",
         "--max-retained 0",
         "--tls-cert x",
+        "--websocket x",
+        "--websocket 0 --allow-origin app.example",
+        "--websocket 0 --allow-host a/b",
+        "--allow-origin https://app.example",
+        "--allow-host broker.example",
         "--log-level loud",
         "topic",
         "--reconnect 6m",

@@ -26,6 +26,7 @@ What an app needs beyond that is here, with the reason:
 | `kafka` | `apps.users` | one connection to the broker for each user |
 | `mqtt` | `net` | the same; and it speaks TLS, as the broker does |
 | `mqtt` | `apps.users` | one connection to the broker for each user |
+| `mqtt` | `apps.web.names` | names in a browser's handshake are written as for the page |
 | `flight` | `core`, `storage` | it records a broker from inside, and is no client |
 
 Apps import each other in one direction only. A test compares the imports with the same table in

@@ -92,15 +92,42 @@ async def until_stopped(arguments: Namespace) -> AsyncIterator[anyio.abc.TaskGro
         await stop.wait()
 
 
-def announce(protocol: str, host: str, port: int, arguments: Namespace, console: Console) -> None:
-    """Say that clients can connect, and where."""
+def announce(
+    protocol: str,
+    host: str,
+    port: int,
+    arguments: Namespace,
+    console: Console,
+    websocket: int | None = None,
+) -> None:
+    """Say that clients can connect, and where.
+
+    Args:
+        protocol: what they speak, for people.
+        host: where.
+        port: where.
+        arguments: of the command.
+        console: where the command prints.
+        websocket: another port, for those that connect over WebSocket.
+    """
     here = address.Address(host, port)
-    broker = str(arguments.connect)
     if arguments.json:
-        screen.print_json(
-            {"host": here.host, "port": here.port, "pid": os.getpid(), "broker": broker}
-        )
-    elif arguments.log_format == "json":
+        told = {"host": here.host, "port": here.port, "pid": os.getpid()}
+        if websocket is not None:
+            told["websocket"] = websocket
+        screen.print_json(told | {"broker": str(arguments.connect)})
+        return
+    _announce_one(protocol, here, arguments, console)
+    if websocket is not None:
+        there = address.Address(host, websocket)
+        _announce_one(f"{protocol} over WebSocket", there, arguments, console)
+
+
+def _announce_one(
+    protocol: str, here: address.Address, arguments: Namespace, console: Console
+) -> None:
+    broker = str(arguments.connect)
+    if arguments.log_format == "json":
         logger.info("serving %s at %s, for the broker at %s", protocol, here, broker)
     else:
         text = Text.assemble(

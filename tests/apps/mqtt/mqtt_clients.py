@@ -3,6 +3,7 @@
 Their clock stands still, and moves when a test says so.
 """
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,7 +13,7 @@ import anyio
 from brokers import GUARD
 
 import zaichik
-from zaichik.apps.mqtt.gateway import Gateway
+from zaichik.apps.mqtt.gateway import Gateway, WebSockets
 from zaichik.apps.mqtt.packets import (
     ConnAck,
     Connect,
@@ -254,9 +255,18 @@ class Running:
 
 
 @asynccontextmanager
-async def _gateway(broker, client, clock, endpoint, **options) -> AsyncIterator[Running]:
+async def _gateway(
+    broker, client, clock, endpoint, websockets=None, tls=None, **options
+) -> AsyncIterator[Running]:
     gateway = await Gateway.listening(
-        client, endpoint, "127.0.0.1", 0, clock, options=Options(**options)
+        client,
+        endpoint,
+        "127.0.0.1",
+        0,
+        clock,
+        options=Options(**options),
+        tls=tls,
+        websockets=websockets,
     )
     running = Running(broker, client, gateway, clock, endpoint)
     ready = anyio.Event()
@@ -281,6 +291,8 @@ async def mqtt_gateway(
     settings: dict | None = None,
     *,
     is_forgetful: bool = False,
+    websockets: WebSockets | None = None,
+    tls: ssl.SSLContext | None = None,
     **options,
 ) -> AsyncIterator[Running]:
     """One that runs. With rules, it logs in as `gateway`; the options are the gateway's.
@@ -302,7 +314,9 @@ async def mqtt_gateway(
                 # So that a test can see what was stored, whoever has read it by then.
                 if not is_forgetful:
                     await client.create_topic("mqtt", retention_ttl="forever")
-                async with _gateway(broker, client, clock, endpoint, **options) as running:
+                async with _gateway(
+                    broker, client, clock, endpoint, websockets, tls, **options
+                ) as running:
                     yield running
 
 

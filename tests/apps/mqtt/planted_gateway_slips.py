@@ -12,6 +12,8 @@ WILLS = "apps/mqtt/test_wills.py"
 GROUPS = "apps/mqtt/test_groups.py"
 LOGINS = "apps/mqtt/test_logins.py"
 WINDOW = "apps/mqtt/test_window.py"
+WEBSOCKET = "apps/mqtt/test_websocket.py"
+UPGRADE = "apps/mqtt/test_upgrade.py"
 
 GATEWAY_SLIPS = [
     Slip(
@@ -237,5 +239,33 @@ GATEWAY_SLIPS = [
         "not self._is_listening",
         "False",
         f"{TALK}::test_a_client_is_not_called_silent_while_it_waits_for_the_broker",
+    ),
+    Slip(
+        "a page of any site may connect",
+        "mqtt.origins:Origins._is_allowed",
+        "name in self._pages or PageName.of(origin).host in LOCAL",
+        "True",
+        f"{UPGRADE}::test_another_scheme_or_port_is_another_page",
+    ),
+    Slip(
+        "a client that reads nothing is owed all its pongs",
+        "mqtt.websocket:WebSocketStream._take",
+        "self._pong = bytes(self._protocol.send(event.response()))",
+        "self._pong += bytes(self._protocol.send(event.response()))",
+        f"{WEBSOCKET}::test_a_client_that_pings_and_reads_nothing_is_owed_one_pong",
+    ),
+    Slip(
+        "bytes that came with the handshake are forgotten",
+        "mqtt.websocket:WebSocketStream._parse",
+        "not self._is_behind",
+        "True",
+        f"{WEBSOCKET}::test_payload_is_returned_in_pieces_as_small_as_asked_for",
+    ),
+    Slip(
+        "a frame may be of any length",
+        "mqtt.websocket:_Limits.frame_inbound_header",
+        "payload_length > self._most_bytes",
+        "False",
+        f"{WEBSOCKET}::test_a_frame_has_as_many_bytes_as_a_packet",
     ),
 ]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from anyio.from_thread import start_blocking_portal
 from mqtt_clients import mqtt_gateway
+from websocket_client import serving_browsers
 
 pytestmark = [pytest.mark.gateways, pytest.mark.unmeasured]
 
@@ -110,6 +111,38 @@ def test_a_will_of_a_program_that_is_killed(mosquitto):
     until(doomed, "received SUBACK")
     doomed.kill()
     until(reader, "bye")
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_paho_over_websocket(qos):
+    mqtt = pytest.importorskip("paho.mqtt.client")
+    sizes = [0, 1, 125, 126, 65_535, 65_536, 300_000]
+    heard = []
+    is_done = threading.Event()
+
+    def on_message(_client, _data, message):
+        heard.append(len(message.payload))
+        if len(heard) == len(sizes):
+            is_done.set()
+
+    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, transport="websockets")
+    is_subscribed = threading.Event()
+    client.on_message = on_message
+    client.on_subscribe = lambda *_: is_subscribed.set()
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(serving_browsers()) as running,
+    ):
+        client.connect("127.0.0.1", running.gateway.websocket_port)
+        client.subscribe("t", qos)
+        client.loop_start()
+        assert is_subscribed.wait(SECONDS)
+        for size in sizes:
+            client.publish("t", bytes(size), qos)
+        assert is_done.wait(SECONDS)
+        client.disconnect()
+        client.loop_stop()
+    assert heard == sizes
 
 
 def test_paho_publishes_to_aiomqtt_and_back(port):

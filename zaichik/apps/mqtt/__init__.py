@@ -21,6 +21,7 @@ To the broker, the gateway is a client like any other; to MQTT's clients, it is 
 | `opening`, `conversation`, `subscribing` | CONNECT; each packet after it; SUBSCRIBE |
 | `quota` | what the filters of a session may take |
 | `gateway` | accepting connections |
+| `upgrade`, `websocket`, `origins` | browsers: a request becomes a stream; which pages may do so |
 | `counters`, `ending` | what was not delivered; why a connection is ended |
 
 To begin with, read `conversation`, `tail` and `delivery`. What is different from other servers of

@@ -2,7 +2,8 @@
 
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
@@ -11,6 +12,7 @@ import anyio
 from zaichik import Client, Endpoint, EpochChanged, SubscriptionLost
 from zaichik.apps.mqtt.connection import CONNECT_US, Connection
 from zaichik.apps.mqtt.logins import Logins
+from zaichik.apps.mqtt.origins import Refused
 from zaichik.apps.mqtt.state import Options, State
 from zaichik.base.clock import Clock
 from zaichik.net.listener import Listener
@@ -27,6 +29,19 @@ SWEEP_SECONDS = 1.0
 STOP_SECONDS = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class WebSockets:
+    """How browsers are served.
+
+    Attributes:
+        listener: accepts their connections.
+        upgrade: makes a WebSocket of one, whose frames have at most so many bytes; see `Upgrade`.
+    """
+
+    listener: Listener
+    upgrade: Callable[[Stream, int], Awaitable[Stream]]
+
+
 class Gateway:
     """MQTT's server, with our broker behind it.
 
@@ -38,9 +53,11 @@ class Gateway:
         options: see there.
         tls: what clients are shown; None: no TLS.
         reconnect_s: for how long users' lost connections to the broker are tried again.
+        websockets: browsers are served as well, with the same TLS; the caller closes its listener.
 
     Attributes:
         host, port: where it listens.
+        websocket_port: where it listens for browsers; None: nowhere.
         state: the current one.
     """
 
@@ -53,8 +70,12 @@ class Gateway:
         options: Options | None = None,
         tls: ssl.SSLContext | None = None,
         reconnect_s: float = 60.0,
+        websockets: WebSockets | None = None,
     ) -> None:
         self.host, self.port = listener.host, listener.port
+        self.websocket_port: int | None = None
+        if websockets is not None:
+            self.websocket_port = websockets.listener.port
         self.state: State
         self._client = client
         self._endpoint = endpoint
@@ -63,6 +84,7 @@ class Gateway:
         self._options = options or Options()
         self._tls = tls
         self._reconnect_s = reconnect_s
+        self._websockets = websockets
         self._connections: dict[Connection, None] = {}
 
     @classmethod
@@ -76,6 +98,7 @@ class Gateway:
         options: Options | None = None,
         tls: ssl.SSLContext | None = None,
         reconnect_s: float = 60.0,
+        websockets: WebSockets | None = None,
     ) -> "Gateway":
         """Returns a gateway at that address; port 0 takes a free one.
 
@@ -83,7 +106,7 @@ class Gateway:
             OSError: the address is not available.
         """
         listener = await Listener.open(host, port)
-        return cls(client, endpoint, listener, clock, options, tls, reconnect_s)
+        return cls(client, endpoint, listener, clock, options, tls, reconnect_s, websockets)
 
     async def __aenter__(self) -> Self:
         """Returns the gateway, which listens until the block ends."""
@@ -129,7 +152,11 @@ class Gateway:
     async def _serve_all(self, state: State, ready: Callable[[], None]) -> None:
         async with anyio.create_task_group() as tasks:
             await tasks.start(state.follow)
-            tasks.start_soon(self._listener.serve, partial(self._serve_one, state), tasks)
+            plain = partial(self._serve_one, state, None)
+            tasks.start_soon(self._listener.serve, plain, tasks)
+            if self._websockets is not None:
+                framed = partial(self._serve_one, state, self._websockets)
+                tasks.start_soon(self._websockets.listener.serve, framed, tasks)
             ready()
             while True:
                 await anyio.sleep(SWEEP_SECONDS)
@@ -144,7 +171,9 @@ class Gateway:
             connection.check_silence(now_us)
         await self.state.sweep()
 
-    async def _serve_one(self, state: State, stream: SocketStream, peer: str) -> None:
+    async def _serve_one(
+        self, state: State, websockets: WebSockets | None, stream: SocketStream, peer: str
+    ) -> None:
         """Serve one connection. An exception ends that connection only."""
         if len(self._connections) >= MAX_CONNECTIONS:
             logger.warning(
@@ -155,6 +184,8 @@ class Gateway:
             return await stream.aclose()
         try:
             secured = await self._secured(stream, peer)
+            if secured is not None and websockets is not None:
+                secured = await self._upgraded(state, websockets, secured, peer)
             if secured is not None:
                 await self._converse(state, secured, peer)
         except Exception:
@@ -169,6 +200,18 @@ class Gateway:
                 return await handshake(stream, self._tls)
         except (TlsFailed, TimeoutError, *GONE) as error:
             logger.info("%s: no TLS: %s", peer, error)
+            await stream.aclose()
+            return None
+
+    async def _upgraded(
+        self, state: State, websockets: WebSockets, stream: Stream, peer: str
+    ) -> Stream | None:
+        """Returns the WebSocket to converse over; None if it was not agreed on."""
+        try:
+            with anyio.fail_after(CONNECT_US / 1e6):
+                return await websockets.upgrade(stream, state.most_packet)
+        except (Refused, TimeoutError, anyio.EndOfStream, *GONE) as error:
+            logger.info("%s: no WebSocket: %s", peer, error)
             await stream.aclose()
             return None
 

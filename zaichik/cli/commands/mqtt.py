@@ -9,6 +9,8 @@ password, or a token in the place of the password. Otherwise it listens on this 
 you insist. If the connection to the broker is lost, the gateway tries to reconnect, and its clients
 wait. SIGTERM stops it with exit code 0, Ctrl-C with 130.
 
+With --websocket, pages of this machine may connect as well, and those that --allow-origin names.
+
 Examples:
   zaichik mqtt                               # at 127.0.0.1:1883
   mosquitto_sub -t 'home/#' -v               # in another terminal
@@ -17,21 +19,31 @@ Examples:
   zaichik mqtt --tree orders                 # MQTT's orders/... is the topic
                                              # `orders`
   zaichik mqtt --port 8883 --tls-cert cert.pem --tls-key key.pem
+  zaichik mqtt --websocket 8083              # browsers, too: at
+                                             # ws://127.0.0.1:8083/mqtt
   zaichik mqtt --port 0 --json               # a free port; {"host": ..., ...}
 """
 
+import ssl
+from contextlib import AsyncExitStack
 from functools import partial
 
 from rich.console import Console
 
-from zaichik.apps.mqtt.gateway import Gateway
+from zaichik.apps.mqtt.gateway import Gateway, WebSockets
+from zaichik.apps.mqtt.origins import Origins, page
 from zaichik.apps.mqtt.spaces import MAIN
 from zaichik.apps.mqtt.state import Options
 from zaichik.apps.mqtt.topics import MAX_RETAINED, NotATable
+from zaichik.apps.web.names import NotAName, PageName
 from zaichik.base.clock import SystemClock
+from zaichik.base.extras import getting
 from zaichik.cli import address, connecting, default_ports, front_end
 from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, listening, restated
+from zaichik.net.listener import Listener
+
+MISSING = f"zaichik mqtt --websocket needs wsproto; get it with {getting('mqtt')}"
 
 
 def _tree(text: str) -> str:
@@ -46,6 +58,19 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise WrongUsage(f"{text!r} is not a number of messages from 1 on")
     return int(text)
+
+
+def _host(text: str) -> str:
+    try:
+        PageName.of(text)
+    except NotAName:
+        raise WrongUsage(f"{text!r} is not a name of a server; write HOST or HOST:PORT") from None
+    return text
+
+
+def _page(text: str) -> str:
+    with restated(NotAName, by=WrongUsage):
+        return page(text)
 
 
 ARGUMENTS = (
@@ -70,6 +95,28 @@ ARGUMENTS = (
         _count,
         default=MAX_RETAINED,
     ),
+    argument(
+        "--websocket PORT",
+        "serve browsers as well, with MQTT over WebSocket at this port and the path /mqtt; 0 takes "
+        "a free one",
+        address.port,
+    ),
+    argument(
+        "--allow-origin ORIGIN",
+        "pages that may connect over WebSocket, besides those of this machine: http[s]://HOST or "
+        "http[s]://HOST:PORT; may be repeated",
+        _page,
+        action="append",
+        default=[],
+    ),
+    argument(
+        "--allow-host NAME",
+        "another name under which browsers reach this gateway, also through a proxy: HOST or "
+        "HOST:PORT; may be repeated",
+        _host,
+        action="append",
+        default=[],
+    ),
     argument("--insecure", "serve other machines without a login, or without TLS"),
     *front_end.OPTIONS,
 )
@@ -82,7 +129,13 @@ async def run(arguments: Namespace, console: Console) -> int:
 
 async def _serve(arguments: Namespace, console: Console) -> None:
     tls = front_end.tls(arguments)
-    async with connecting.connected(arguments, "mqtt") as client:
+    if arguments.websocket is None and (arguments.allow_origin or arguments.allow_host):
+        raise WrongUsage("--allow-origin and --allow-host belong to --websocket")
+    async with connecting.connected(arguments, "mqtt") as client, AsyncExitStack() as stack:
+        websockets = None
+        if arguments.websocket is not None:
+            websockets = await _websockets(arguments, tls)
+            await stack.enter_async_context(websockets.listener)
         with listening(
             arguments.port, "zaichik mqtt --port PORT", "another MQTT broker", arguments.host
         ):
@@ -95,15 +148,43 @@ async def _serve(arguments: Namespace, console: Console) -> None:
                 Options(tuple(arguments.tree), arguments.max_retained),
                 tls,
                 arguments.reconnect,
+                websockets,
             )
         async with gateway:
             _check_reach(gateway, arguments, is_encrypted=tls is not None)
             announce = partial(
-                front_end.announce, "MQTT", gateway.host, gateway.port, arguments, console
+                front_end.announce,
+                "MQTT",
+                gateway.host,
+                gateway.port,
+                arguments,
+                console,
+                gateway.websocket_port,
             )
             with restated(NotATable):
                 async with front_end.until_stopped(arguments) as tasks:
                     tasks.start_soon(gateway.run, announce)
+
+
+async def _websockets(arguments: Namespace, tls: ssl.SSLContext | None) -> WebSockets:
+    """Returns a listener for browsers, and who may connect there.
+
+    Raises:
+        Failure: a package is missing, or the port cannot be had.
+    """
+    try:
+        from zaichik.apps.mqtt.upgrade import Upgrade
+    except ModuleNotFoundError as error:
+        raise Failure(MISSING) from error
+    with listening(
+        arguments.websocket, "zaichik mqtt --websocket PORT", "another broker", arguments.host
+    ):
+        listener = await Listener.open(arguments.host, arguments.websocket)
+    scheme = "http"
+    if tls is not None:
+        scheme = "https"
+    origins = Origins(listener.port, scheme, arguments.allow_host, arguments.allow_origin)
+    return WebSockets(listener, Upgrade(origins))
 
 
 def _check_reach(gateway: Gateway, arguments: Namespace, *, is_encrypted: bool) -> None:
