@@ -111,6 +111,14 @@ def test_from_any_checkpoint_it_comes_to_the_same(history, data):
     assert as_told(state) == as_told(folded(records))
 
 
+def test_a_name_whose_workers_were_given_nothing_yet_is_in_a_checkpoint():
+    """It has no ticket, and where it begins is all that there is to know of it."""
+    state = LogState(WINDOW_US, 8)
+    body = json.dumps({"ticket": 0, "names": {"x": {"numbers": [0] * 8, "rows": {}}}}).encode()
+    state.add(StoredRecord(0, 0, 0, body, RecordKind.NAMES))
+    assert again(state).names == state.names != {}
+
+
 @given(histories())
 def test_every_window_that_the_broker_knows_is_open_since_the_same_time_after_a_restart(history):
     """COM-1: even if some were forgotten before (COM-6), which is not written down."""

@@ -181,7 +181,7 @@ class LogState:
             "windows": windows,
         }
         # Hardly any topic has one.
-        if self.ticket:
+        if self.ticket or self.names:
             fields["ticket"] = self.ticket
             fields["names"] = self.names
         return seal(_MARK, json.dumps(fields).encode() + b"\n" + self._open_windows())
