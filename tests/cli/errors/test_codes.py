@@ -45,7 +45,7 @@ def explained_classes() -> set[str]:
     """The names of all classes that derive from `Explained`, at whatever distance.
 
     A base is the class of that name in the same module, if there is one: two modules may each have
-    a `Malformed`.
+    a `Malformed`. A class that says itself that its name is a code of the wire is explained there.
     """
     bases = {
         (number, node.name): {getattr(base, "id", "") for base in node.bases}
@@ -68,7 +68,21 @@ def explained_classes() -> set[str]:
 
     while added := more():
         found |= added
-    return {name for _, name in found}
+    return {name for number, name in found if (number, name) not in _named_as_on_the_wire()}
+
+
+def _named_as_on_the_wire() -> set[tuple[int, str]]:
+    """The classes with a line such as `name = "TOPIC_FULL"`."""
+    codes = {code.name for code in ErrorCode}
+    return {
+        (number, node.name)
+        for number, tree in enumerate(trees())
+        for node in nodes(ast.ClassDef, tree)
+        for line in node.body
+        if isinstance(line, ast.Assign)
+        and ast.unparse(line.targets[0]) == "name"
+        and ast.literal_eval(line.value) in codes
+    }
 
 
 def name_of_class(name: str) -> str:

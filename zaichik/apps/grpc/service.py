@@ -167,9 +167,12 @@ async def _abort(context: Context, error: Exception) -> None:
     """End a call with the status of an error.
 
     Raises:
-        AbortError: always; it is for gRPC.
+        BaseError: always; it is for gRPC.
     """
     match error:
+        case aio.BaseError():
+            # The library's own: the server has stopped under the call, and nobody can be told.
+            raise error
         case ZaichikError():
             status, code, text = status_of(error), error.name, str(error)
         case ValueError():

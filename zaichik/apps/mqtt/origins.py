@@ -28,11 +28,17 @@ class Refused(Exception):
 
     Attributes:
         status: see above.
+        sentence: see above.
     """
 
     def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
+        super().__init__(status, sentence)
         self.status = status
+        self.sentence = sentence
+
+    def __str__(self) -> str:
+        """What is wrong."""
+        return self.sentence
 
 
 class Origins:
