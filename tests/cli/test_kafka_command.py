@@ -143,7 +143,7 @@ def test_a_package_that_is_missing_is_named(zaichik, monkeypatch):
     monkeypatch.setitem(sys.modules, "zaichik.apps.kafka.gateway", None)
     result = zaichik("kafka")
     assert result.code == 1
-    assert "pip install 'zaichik[kafka]'" in result.err
+    assert "make .venv/.installed-kafka" in result.err
 
 
 def test_help_has_examples(zaichik):

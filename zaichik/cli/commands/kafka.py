@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from zaichik.base.extras import getting
 from zaichik.cli import address, connecting, default_ports, front_end, quantities
 from zaichik.cli.arguments import Namespace, argument
 from zaichik.cli.failure import Failure, listening
@@ -34,10 +35,7 @@ if TYPE_CHECKING:
 PROTOCOL = "Kafka's protocol"
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_CAPACITY = 1_000_000
-MISSING = (
-    "the gateway for Kafka's clients needs a package that is not installed; run: pip install "
-    "'zaichik[kafka]'"
-)
+MISSING = f"zaichik kafka needs kafka-python and crc32c; get them with {getting('kafka')}"
 
 ARGUMENTS = (
     argument(
