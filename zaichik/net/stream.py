@@ -59,6 +59,26 @@ class Stream(ByteStream):
             Exception: what the callback raises.
         """
 
+    async def each_readable_above(self, below: "Stream", callback: Callable[[], bool]) -> None:
+        """`each_readable` of a stream that stands on another one.
+
+        It may have read more from the one below than it has given. No socket announces that, so it
+        is announced here.
+        """
+        goes_on = True
+
+        def readable() -> bool:
+            nonlocal goes_on
+            goes_on = callback()
+            return goes_on and self.is_drained
+
+        while goes_on:
+            if self.is_drained:
+                await below.each_readable(readable)
+            else:  # the socket will not announce what is here
+                await checkpoint()
+                readable()
+
     @abstractmethod
     def send_pieces_nowait(self, pieces: Sequence[Buffer]) -> list[Buffer]:
         """Send these pieces in order; returns those not taken, without copying them.

@@ -148,19 +148,7 @@ class WebSocketStream(Stream):
 
     async def each_readable(self, callback: Callable[[], bool]) -> None:
         """See `Stream`."""
-        goes_on = True
-
-        def readable() -> bool:
-            nonlocal goes_on
-            goes_on = callback()
-            return goes_on and self.is_drained
-
-        while goes_on:
-            if self.is_drained:
-                await self._stream.each_readable(readable)
-            else:  # the socket will not announce what is here
-                await checkpoint()
-                readable()
+        await self.each_readable_above(self._stream, callback)
 
     async def wait_readable(self) -> None:
         """See `Stream`."""
