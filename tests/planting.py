@@ -20,12 +20,14 @@ Of `a and b and c`, `a and b` is an expression like any other; the same goes for
 
 import ast
 import difflib
+import importlib
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeGuard
+from types import FunctionType
+from typing import Any, TypeGuard
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (ROOT / "zaichik", ROOT / "protocol" / "zaichik_protocol")
@@ -118,6 +120,27 @@ def planted_in(text: str, where: str, right: str, wrong: str, nth: int = 0) -> s
         return _replaced(text, found[0], right, wrong, nth)
     except CannotPlant as problem:
         raise CannotPlant(f"{where} (line {found[0].lineno}): {problem}") from problem
+
+
+def plant(monkeypatch: Any, where: str, right: str, wrong: str, nth: int = 0) -> None:
+    """Have a function or method of the running program be wrong, until the test is over.
+
+    It uses all else as it is. What is wrong is told as to `planted`, which raises the same.
+    """
+    _, text = planted(where, right, wrong, nth)
+    module = importlib.import_module(find(where).module)
+    bad = {"__name__": module.__name__}
+    exec(compile(text, str(module.__file__), "exec"), bad)  # noqa: S102 (it is our own code)
+    owner, _, method = where.rpartition(":")[2].partition(".")
+    if not method:
+        # Other modules have imported the function: it stays, and does something else.
+        monkeypatch.setattr(vars(module)[owner], "__code__", bad[owner].__code__)
+        return
+    code = vars(bad[owner])[method].__code__
+    real = vars(vars(module)[owner])[method]
+    replacement = FunctionType(code, vars(module), method, real.__defaults__, real.__closure__)
+    replacement.__kwdefaults__ = real.__kwdefaults__
+    monkeypatch.setattr(vars(module)[owner], method, replacement)
 
 
 # -- finding the place -----------------------------------------------------------------------------

@@ -4,11 +4,9 @@
 the test that is named must notice it.
 """
 
-import importlib
 from dataclasses import dataclass
-from types import FunctionType
 
-from planting import find, planted
+from planting import plant, planted
 
 
 @dataclass(frozen=True)
@@ -44,20 +42,7 @@ class KafkaSlip:
 
     def plant(self, monkeypatch):
         """Replace the method by the wrong one, which uses all else as it is."""
-        _, text = self.planted()
-        module = importlib.import_module(find(self.where).module)
-        wrong = {"__name__": module.__name__}
-        exec(compile(text, module.__file__, "exec"), wrong)  # noqa: S102 (it is our own code)
-        owner, _, method = self.where.rpartition(":")[2].partition(".")
-        if not method:
-            # Other modules have imported the function: it stays, and does something else.
-            monkeypatch.setattr(vars(module)[owner], "__code__", wrong[owner].__code__)
-            return
-        code = vars(wrong[owner])[method].__code__
-        real = vars(vars(module)[owner])[method]
-        bad = FunctionType(code, vars(module), method, real.__defaults__, real.__closure__)
-        bad.__kwdefaults__ = real.__kwdefaults__
-        monkeypatch.setattr(vars(module)[owner], method, bad)
+        plant(monkeypatch, self.where, self.right, self.wrong, self.nth)
 
 
 def slip(name, where, right, wrong, caught_by, *arguments, nth=0):
