@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.cli import address, connecting, screen, serve_log, until_stdin_closes
-from zaichik.cli.arguments import Namespace, WrongUsage, argument
+from zaichik.cli.arguments import Argument, Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, restated
 from zaichik.cli.signals import stopping
 from zaichik.net.tls_settings import UnusableCertificate, server_tls
@@ -20,6 +20,14 @@ from zaichik.net.tls_settings import UnusableCertificate, server_tls
 logger = logging.getLogger("zaichik.console.front_end")
 
 HOST = argument("--host HOST", "address to listen on", default="127.0.0.1")
+
+
+def port(default: int) -> Argument:
+    """The option of where it listens."""
+    text = "port to listen on; 0 takes a free one"
+    return argument("--port PORT", text, address.port, default=default)
+
+
 OPTIONS = (
     argument("--tls-cert FILE", "serve over TLS: the certificate, PEM", Path),
     argument("--tls-key FILE", "the certificate's private key, PEM", Path),

@@ -44,11 +44,6 @@ class Output:
         """Whether the client must read before more is written."""
         return self._bytes > MOST_BYTES
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the connection is gone, or was closed here."""
-        return self._is_closed
-
     def write(self, data: bytes) -> None:
         """Add bytes, to be sent by the next `flush`."""
         self._pieces.append(data)

@@ -29,7 +29,7 @@ from importlib.resources import files
 from rich.console import Console
 
 from zaichik.base.extras import getting
-from zaichik.cli import address, connecting, default_ports, front_end
+from zaichik.cli import connecting, default_ports, front_end
 from zaichik.cli.arguments import Namespace, argument
 from zaichik.cli.failure import Failure, listening, restated
 
@@ -40,12 +40,7 @@ MISSING = (
 
 ARGUMENTS = (
     front_end.HOST,
-    argument(
-        "--port PORT",
-        "port to listen on; 0 takes a free one",
-        address.port,
-        default=default_ports.GRPC,
-    ),
+    front_end.port(default_ports.GRPC),
     argument("--proto", "print the declaration of the service, and do nothing else"),
     *front_end.OPTIONS,
 )

@@ -75,12 +75,7 @@ def _page(text: str) -> str:
 
 ARGUMENTS = (
     front_end.HOST,
-    argument(
-        "--port PORT",
-        "port to listen on; 0 takes a free one",
-        address.port,
-        default=default_ports.MQTT,
-    ),
+    front_end.port(default_ports.MQTT),
     argument(
         "--tree TOPIC",
         "a topic of the broker that is a tree of MQTT topics: MQTT's TOPIC/... is the topic TOPIC "

@@ -29,7 +29,6 @@ Examples:
 import logging
 import os
 import socket
-import ssl
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,11 +39,18 @@ from rich.text import Text
 
 from zaichik.apps.web.names import NotAName, PageName
 from zaichik.base.extras import getting
-from zaichik.cli import address, connecting, default_ports, screen, serve_log, until_stdin_closes
+from zaichik.cli import (
+    address,
+    connecting,
+    default_ports,
+    front_end,
+    screen,
+    serve_log,
+    until_stdin_closes,
+)
 from zaichik.cli.arguments import Argument, Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, listening, restated
 from zaichik.cli.signals import stopping
-from zaichik.net.tls_settings import UnusableCertificate, server_tls
 
 logger = logging.getLogger("zaichik.console.web")
 
@@ -74,13 +80,8 @@ def _most(what: str, named: str) -> Argument:
 
 ARGUMENTS = (
     connecting.ADDRESS,
-    argument("--host HOST", "address to listen on", default="127.0.0.1"),
-    argument(
-        "--port PORT",
-        "port to listen on; 0 takes a free one",
-        address.port,
-        default=default_ports.WEB,
-    ),
+    front_end.HOST,
+    front_end.port(default_ports.WEB),
     argument("--write", "let pages and programs publish messages"),
     argument(
         "--metrics",
@@ -131,7 +132,7 @@ async def _serve(arguments: Namespace, console: Console) -> None:
         from zaichik.apps.web.scraping import Scraped
     except ModuleNotFoundError as error:
         raise Failure(MISSING) from error
-    tls = _tls(arguments)
+    tls = front_end.tls(arguments)
     stop = anyio.Event()
     with _listening(arguments.host, arguments.port) as listener:
         here = address.Address(*listener.getsockname()[:2])
@@ -172,15 +173,6 @@ async def _serve(arguments: Namespace, console: Console) -> None:
             await serve_page(
                 listener, options, tls=tls, allowed=arguments.allow_host, stop=stop, ready=ready
             )
-
-
-def _tls(arguments: Namespace) -> ssl.SSLContext | None:
-    if (arguments.tls_cert is None) != (arguments.tls_key is None):
-        raise WrongUsage("--tls-cert and --tls-key belong together")
-    if arguments.tls_cert is None:
-        return None
-    with restated(UnusableCertificate):
-        return server_tls(arguments.tls_cert, arguments.tls_key).context
 
 
 def _listening(host: str, port: int) -> socket.socket:
