@@ -11,7 +11,14 @@ import anyio
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.cli import address, connecting, screen, serve_log, until_stdin_closes
+from zaichik.cli import (
+    address,
+    connecting,
+    process_memory,
+    screen,
+    serve_log,
+    until_stdin_closes,
+)
 from zaichik.cli.arguments import Argument, Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, restated
 from zaichik.cli.signals import stopping
@@ -93,6 +100,8 @@ async def until_stopped(arguments: Namespace) -> AsyncIterator[anyio.abc.TaskGro
         Tasks that are cancelled when the wait is over.
     """
     stop = anyio.Event()
+    # A gateway makes several objects for each message, so the collector runs often.
+    process_memory.spare_collector()
     async with stopping(lambda _: stop.set()) as tasks:
         if arguments.until_stdin_closes:
             tasks.start_soon(until_stdin_closes.stop_when_closed, stop)

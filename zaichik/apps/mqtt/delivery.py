@@ -18,9 +18,7 @@ from anyio.lowlevel import checkpoint
 from zaichik.apps.mqtt import forwarding
 from zaichik.apps.mqtt.output import Output
 from zaichik.apps.mqtt.packets import (
-    NO_PROPERTIES,
     PubComp,
-    Publish,
     PublishTemplate,
     PubRel,
     ReasonCode,
@@ -152,15 +150,17 @@ class Delivery:
         template = entry.templates.get(self._version)
         if template is not None:
             return template
-        properties = NO_PROPERTIES
-        if entry.properties:
-            properties = forwarding.restored(entry.properties)
+        if not entry.properties:
+            template = PublishTemplate(entry.topic, entry.payload, self._version)
+            # For one reader it is not worth its memory, nor the collector's time.
+            if len(entry.readers) > 1:
+                entry.templates[self._version] = template
+            return template
+        properties = forwarding.restored(entry.properties)
         told = forwarding.as_of(properties, entry.timestamp, self._now_us() / 1e6)
         if told is None:
             return None
-        template = PublishTemplate(
-            Publish(entry.topic, entry.payload, properties=told), self._version
-        )
+        template = PublishTemplate(entry.topic, entry.payload, self._version, told)
         if told is properties:
             entry.templates[self._version] = template
         return template
@@ -190,8 +190,8 @@ class Delivery:
         template = self._template(message.entry)
         if template is None:
             # It may have been received, so it is not withdrawn, though its time is over.
-            late = Publish(message.entry.topic, message.entry.payload)
-            template = PublishTemplate(late, self._version)
+            entry = message.entry
+            template = PublishTemplate(entry.topic, entry.payload, self._version)
         data = _encoded(template, message, identifier, dup=True)
         if len(data) > self._most_bytes:
             self.settled(identifier)
