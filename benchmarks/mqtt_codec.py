@@ -105,7 +105,7 @@ def fanning_out(version: Version, packet: Publish, size: Size) -> float:
     def work() -> int:
         messages = size.packets // CLIENTS
         for _ in range(messages):
-            template = PublishTemplate(packet, version)
+            template = PublishTemplate(packet.topic, packet.payload, version, packet.properties)
             for number in range(1, CLIENTS + 1):
                 template.encode(qos=packet.qos, packet_id=number)
         return messages * CLIENTS

@@ -206,7 +206,9 @@ class Conversation:
             self.session.received -= {message.packet_id for message in fresh}
             raise
         for message in messages:
-            self._acknowledge(message, codes.get(id(message), ReasonCode.SUCCESS))
+            code = codes.get(id(message), ReasonCode.SUCCESS)
+            if message.qos or code.is_failure:
+                self._acknowledge(message, code)
         if ending is not None:
             raise ending
 
@@ -233,7 +235,9 @@ class Conversation:
         if not messages:
             return {}
         state = self._state
-        allowed = [message for message in messages if await self._may_retain(message)]
+        allowed = [
+            message for message in messages if not message.retain or await self._may_retain(message)
+        ]
         found = await state.publisher.publish(self._login.client, allowed, self.session.id.text)
         codes = dict.fromkeys(map(id, messages), ReasonCode.NOT_AUTHORIZED)
         for message, code in zip(allowed, found, strict=True):
@@ -241,12 +245,10 @@ class Conversation:
         return codes
 
     async def _may_retain(self, message: Publish) -> bool:
-        """Returns whether a message may be stored; asked only where the broker would not say it.
+        """Returns whether a message may be retained.
 
-        The table of retained messages is the gateway's own.
+        The broker would not say it: the table of retained messages is the gateway's own.
         """
-        if not message.retain:
-            return True
         space = self._state.spaces.space_of(message.topic)
         return await self._state.rights.may_publish(self._login, space)
 

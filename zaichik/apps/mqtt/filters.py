@@ -14,6 +14,7 @@ before, so matches are cached.
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from sys import getsizeof
 from typing import Generic, TypeVar
 
@@ -33,6 +34,8 @@ ENTRY_BYTES = 100
 Value = TypeVar("Value", bound=Hashable)
 
 
+# Most messages are of topics that had others before.
+@lru_cache(maxsize=4096)
 def topic_problem(topic: str) -> str | None:
     """Returns why messages cannot be published to a topic of this name; None: they can.
 

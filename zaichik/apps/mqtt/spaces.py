@@ -13,6 +13,7 @@ no MQTT topic has, and only if there are any (MQ-3).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 MAIN = "mqtt"
 RETAINED = "mqtt/retained"
@@ -24,6 +25,8 @@ RESERVED = (MAIN, RETAINED, SESSIONS, WILLS)
 SEPARATOR = b"\0"
 # What the broker takes for a key.
 MOST_KEY_BYTES = 1024
+# Most messages are of topics that had others before. So many are remembered, each way.
+MOST_REMEMBERED = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class Spaces:
         self.names = (MAIN, *dict.fromkeys(trees))
         # A tree within another one is looked for first.
         self._trees = sorted(self.names[1:], key=len, reverse=True)
+        self._remembered_address = lru_cache(MOST_REMEMBERED)(self._address)
+        self._remembered_topic = lru_cache(MOST_REMEMBERED)(self._topic)
 
     def space_of(self, topic: str) -> str:
         """Returns the topic of the broker that holds an MQTT topic."""
@@ -80,6 +85,9 @@ class Spaces:
             topic: its MQTT topic.
             properties: those that must reach a subscriber, encoded.
         """
+        return self._remembered_address(topic, properties)
+
+    def _address(self, topic: str, properties: bytes) -> Address:
         space = self.space_of(topic)
         key = topic.encode()
         if space != MAIN:
@@ -94,6 +102,9 @@ class Spaces:
         Raises:
             ValueError: the key is no MQTT topic, as of a message of some other program.
         """
+        return self._remembered_topic(space, key)
+
+    def _topic(self, space: str, key: bytes | None) -> tuple[str, bytes]:
         name, _, properties = (key or b"").partition(SEPARATOR)
         topic = name.decode()
         if space != MAIN and topic:

@@ -98,8 +98,8 @@ def test_what_3_1_1_does_not_have_is_left_out():
 
 
 def test_a_template_has_the_subscription_identifiers_of_each_client():
-    template = PublishTemplate(Publish("a", b"x"), Version.MQTT_5)
+    template = PublishTemplate("a", b"x", Version.MQTT_5)
     data = template.encode(qos=1, packet_id=7, subscription_identifiers=(1, 128))
     assert data.hex() == "320c 000161 0007 05 0b01 0b8001 78".replace(" ", "")
-    old = PublishTemplate(Publish("a", b"x"), Version.MQTT_3_1_1)
+    old = PublishTemplate("a", b"x", Version.MQTT_3_1_1)
     assert old.encode(subscription_identifiers=(1,)).hex() == "30040001 61 78".replace(" ", "")

@@ -123,7 +123,7 @@ def test_by_hand_the_same_is_read_as_declared_whatever_the_bytes(
 @given(MESSAGES)
 def test_a_template_writes_what_the_message_would_be(drawn):
     version, message = drawn
-    template = PublishTemplate(message, version)
+    template = PublishTemplate(message.topic, message.payload, version, message.properties)
     assert template.encode(
         qos=message.qos, packet_id=message.packet_id, retain=message.retain, dup=message.dup
     ) == encode(message, version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from zaichik.apps.mqtt.packets.codes import PacketType, Version
@@ -20,7 +21,12 @@ from zaichik.apps.mqtt.packets.hot import (
     write_acknowledgement,
     write_publish,
 )
-from zaichik.apps.mqtt.packets.properties import SUBSCRIPTION_IDENTIFIER, PropertiesOf
+from zaichik.apps.mqtt.packets.properties import (
+    NO_PROPERTIES,
+    SUBSCRIPTION_IDENTIFIER,
+    Properties,
+    PropertiesOf,
+)
 from zaichik.apps.mqtt.packets.table import encode_by_table
 from zaichik.apps.mqtt.packets.wire import LARGEST_VARINT, POSITIVE_VARINT, TEXT, varint
 
@@ -56,24 +62,37 @@ class PublishTemplate:
     same flags get the same bytes.
 
     Args:
-        message: its topic, payload and properties; flags and packet identifier do not matter.
+        topic: of the message.
+        payload: of the message.
         version: of the clients.
+        properties: of the message; 3.1.1 has none.
 
     Raises:
         Unencodable: as `encode`.
     """
 
-    def __init__(self, message: Publish, version: Version) -> None:
-        problem = Publish(message.topic, properties=message.properties).problem(version)
-        if problem is not None:
-            raise Unencodable(f"PUBLISH: {problem.text}")
+    __slots__ = ("_begins", "_end", "_payload", "_properties", "_topic", "_version")
+
+    def __init__(
+        self,
+        topic: str,
+        payload: bytes,
+        version: Version,
+        properties: Properties = NO_PROPERTIES,
+    ) -> None:
+        # Of the two, only these can have a problem.
+        if not topic or properties is not NO_PROPERTIES:
+            problem = Publish(topic, properties=properties).problem(version)
+            if problem is not None:
+                raise Unencodable(f"PUBLISH: {problem.text}")
         self._version = version
-        self._topic = TEXT.write(message.topic, version)
-        self._payload = message.payload
+        self._topic = _written_topic(topic)
+        self._payload = payload
         self._properties = b""  # without their length
-        self._end = message.payload
+        self._end = payload
         if version is Version.MQTT_5:
-            self._properties = _PUBLISH_PROPERTIES.write_all(message.properties, version)
+            if properties is not NO_PROPERTIES:
+                self._properties = _PUBLISH_PROPERTIES.write_all(properties, version)
             self._end = self._end_with(self._properties)
         # By flags: fixed header and topic; with QoS 0, the whole packet.
         self._begins: dict[Flags, bytes] = {}
@@ -140,6 +159,17 @@ class PublishTemplate:
 
     def _end_with(self, properties: bytes) -> bytes:
         return varint(len(properties)) + properties + self._payload
+
+
+# Most messages are of topics that had others before.
+@lru_cache(maxsize=4096)
+def _written_topic(topic: str) -> bytes:
+    """Returns the bytes of a message's topic, which are the same in both versions.
+
+    Raises:
+        Unencodable: it is no text of MQTT.
+    """
+    return TEXT.write(topic, Version.MQTT_5)
 
 
 def _identifiers(identifiers: tuple[int, ...]) -> bytes:
