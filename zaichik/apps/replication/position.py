@@ -22,12 +22,13 @@ from zaichik.apps.replication.acceptable import FOREIGN
 from zaichik.apps.replication.errors import CannotReplicate
 from zaichik.apps.replication.gaps import Gaps
 from zaichik.apps.replication.record import header_of
-from zaichik.apps.replication.servers import ASK_SECONDS, Servers, Waiting
+from zaichik.apps.replication.servers import ASK_SECONDS, Servers, Waiting, reason_of
 
 BACK = 64
 FURTHER = 16
 RECORDS = 1000  # of one call
 PARTITION = 0
+OTHERS_SECONDS = 1.0  # between two looks at transactions of others
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,17 @@ class CommittedEnd:
         """Returns the position that the last committed record says; None if there is none.
 
         Raises:
-            CannotReplicate: there are records of others in the topic.
+            CannotReplicate: there are records of others in the topic, or Kafka refuses.
             Stopped: the bridge is to stop.
-            KafkaException: Kafka refuses.
         """
         # Closed in any case: it has threads of its own.
         consumer = self._servers.consumer()
         try:
             return self._waiting.until_answered(lambda: self._last(consumer))
+        except KafkaException as error:
+            raise CannotReplicate(
+                f"Kafka does not let its topic {self._topic} be read: {reason_of(error)}"
+            ) from error
         finally:
             consumer.close()
 
@@ -101,7 +105,7 @@ class CommittedEnd:
         somebody else ends when it takes too long.
 
         Raises:
-            Stopped, KafkaException: see `position`.
+            CannotReplicate, Stopped: see `position`.
         """
         admin = self._servers.admin()
         while True:
@@ -110,7 +114,8 @@ class CommittedEnd:
                 self._waiting.answered()
                 return
             self._waiting.unanswered(f"another program has a transaction open in {self._topic}")
-            self._waiting.stop.wait(1)
+            self._waiting.stop.wait(OTHERS_SECONDS)
+            self._waiting.check()
 
     def _end(self, admin: AdminClient, level: IsolationLevel) -> int:
         partition = TopicPartition(self._topic, PARTITION)
@@ -122,7 +127,12 @@ class CommittedEnd:
             )
             return int(answers[partition].result().offset)
 
-        return self._waiting.until_answered(ask)
+        try:
+            return self._waiting.until_answered(ask)
+        except KafkaException as error:
+            raise CannotReplicate(
+                f"Kafka does not tell where its topic {self._topic} ends: {reason_of(error)}"
+            ) from error
 
     def _last(self, consumer: Consumer) -> Position | None:
         here = TopicPartition(self._topic, PARTITION)
