@@ -18,6 +18,8 @@ from zaichik.apps.replication.errors import CannotReplicate, Stopped
 from zaichik.client.backoff import backoff
 
 logger = logging.getLogger("zaichik.replication.servers")
+# What librdkafka says: its sentences are not ours.
+_library = logging.getLogger("zaichik.replication.librdkafka")
 
 # A question that has no answer by then is asked again; between two, the bridge can be stopped.
 ASK_SECONDS = 5.0
@@ -46,7 +48,7 @@ class _Whisper:
     """Has librdkafka's own log only where somebody looks for faults."""
 
     def log(self, _level: int, text: str, *values: object) -> None:
-        logger.debug(text, *values)
+        _library.debug(text, *values)
 
 
 class Servers:
