@@ -42,6 +42,7 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.net.tls_handshake": "it speaks TLS, as the broker does",
     },
     "recording": {},
+    "replication": {},
     "spark": {
         "zaichik.apps.recording": "topics have the same columns in files and in tables",
         "zaichik.apps.statistics": "the same numbers, from a cluster",

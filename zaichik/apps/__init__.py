@@ -8,7 +8,7 @@ What an app needs beyond that is here, with the reason:
 | --- | --- | --- |
 | `audit`, `demo`, `views`, `work` | nothing | |
 | `watch` | `apps.views` | what was polled is shown safely, and with what it lacks |
-| `recording` | nothing | |
+| `recording`, `replication` | nothing | |
 | `statistics` | `apps.recording` | recordings are one of its sources |
 | `spark` | `apps.recording`, `apps.statistics` | the same columns, and the same numbers |
 | `spark` | `net.tls_settings` | to name the option of a certificate that cannot be used |
