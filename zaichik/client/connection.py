@@ -217,6 +217,11 @@ class BrokerConnection:
         return self._transport.is_open
 
     @property
+    def sends(self) -> bool:
+        """Whether a request that is posted now is sent, and does not wait for another socket."""
+        return self._transport.is_open and not self._is_held
+
+    @property
     def reconnects(self) -> bool:
         """Whether a lost socket is replaced by another one."""
         return self._transport.may_reopen

@@ -103,6 +103,8 @@ class Sequencer:
         self._unsent: deque[_Unsent] = deque()
         # The numbers of requests that may have been stored when a socket was lost.
         self._ambiguous: set[int] = set()
+        # The numbers of requests that wait for another socket, and were never sent.
+        self._waiting: set[int] = set()
         # Whether the broker may never have known our producer: no answer since it was restarted.
         self._may_be_unknown = False
         # Whether the next retry is scheduled: until then, nothing is sent.
@@ -155,6 +157,8 @@ class Sequencer:
         connection.post(request, self._settle)
         self._sent[number] = request, on_reply
         self._next += 1
+        if not connection.sends:
+            self._waiting.add(number)
 
     def _resend(self, request: Publish, on_reply: OnReply) -> None:
         """Send a refused batch again, under its number unless the producer has changed."""
@@ -302,6 +306,9 @@ class Sequencer:
             is_new: whether the broker was restarted.
             is_same: whether the topic is still the one that batches were sent to; None if unknown.
         """
+        waiting = self._waiting
+        # From here on they are sent, with all others.
+        self._waiting = set()
         # Batches without numbers were lost with the socket, so that perhaps no reply will come
         # that sends the next ones.
         if self._refused or self._unsent:
@@ -322,7 +329,7 @@ class Sequencer:
         if self._may_be_unknown:
             self._ambiguous = set()
             return
-        sent = [request for request, _ in self._sent.values()]
+        sent = [request for request, _ in self._sent.values() if request.id not in waiting]
         # A refused batch was not stored, and none after it either.
         if self._refused:
             first_refused = self._refused[0][0].sequence
