@@ -51,6 +51,7 @@ COMMANDS = {
     "check": "read the durable topics in a folder, and say what is damaged",
     "replay": "have a broker do again what another one was recorded doing",
     "dissect": "explain the bytes of the wire protocol, field by field",
+    "bridge": "copy a topic to Kafka, each message once, and go on",
     "mqtt": "serve clients of MQTT 3.1.1 and 5",
     "kafka": "serve clients of Kafka; experimental",
     "grpc": "serve clients that speak gRPC",

@@ -6,6 +6,8 @@ so neither the broker nor the bridge has to remember anything:
 | file | idea |
 | --- | --- |
 | `address` | where Kafka is, and which of its topics |
+| `options` | more settings of Kafka's client, in a file |
+| `acceptable` | what is refused by name, and can be accepted by name |
 | `record` | a message as a record of Kafka, and back |
 | `gaps` | offsets that have no message, because the broker had lost it before it could be read |
 | `servers` | Kafka's clients: how they are made, and waiting for a Kafka that is away |

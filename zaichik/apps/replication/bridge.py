@@ -76,7 +76,7 @@ class Bridge:
         stop: set when it is to stop.
         create: whether to make the topic of Kafka if it is not there.
         replication: on how many of Kafka's servers it is.
-        accepted: what may differ from what is asked for: see `destination.ACCEPTABLE`.
+        accepted: what may differ from what is asked for: see `acceptable`.
         tell: called with the progress, when the bridge has begun and whenever it changes.
         waiting: for a Kafka that is away.
         timeout_s: how long Kafka gives a transaction.

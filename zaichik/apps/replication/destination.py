@@ -20,23 +20,12 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from zaichik.apps.replication.acceptable import SETTINGS
 from zaichik.apps.replication.errors import CannotReplicate
-from zaichik.apps.replication.position import FOREIGN
 from zaichik.apps.replication.record import MOST_OVERHEAD
 from zaichik.apps.replication.servers import ASK_SECONDS, Servers, Waiting, error_of, reason_of
-from zaichik.apps.replication.source import POSITION
 
 DEFAULT_REPLICATION = 3
-# Kafka's names of what can be accepted; and two of ours.
-SETTINGS = (
-    "cleanup.policy",
-    "max.message.bytes",
-    "min.insync.replicas",
-    "retention.bytes",
-    "retention.ms",
-    "unclean.leader.election.enable",
-)
-ACCEPTABLE = (*SETTINGS, POSITION, FOREIGN)
 _FOR_EVER = "-1"
 
 

@@ -18,6 +18,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from zaichik.apps.replication.acceptable import FOREIGN
 from zaichik.apps.replication.errors import CannotReplicate
 from zaichik.apps.replication.gaps import Gaps
 from zaichik.apps.replication.record import header_of
@@ -27,8 +28,6 @@ BACK = 64
 FURTHER = 16
 RECORDS = 1000  # of one call
 PARTITION = 0
-# How to allow each, on the command line.
-FOREIGN = "records"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from zaichik import Message, NoSuchSubscription, blocking
+from zaichik.apps.replication.acceptable import POSITION
 from zaichik.apps.replication.errors import CannotReplicate
 from zaichik.apps.replication.position import Position
 from zaichik.client.messages import Missed
@@ -16,7 +17,6 @@ NAME = "replica/kafka"
 # Of both, half is a round at most.
 CREDIT = 100_000
 CREDIT_BYTES = 16 * 1024 * 1024
-POSITION = "position"  # what is accepted: that the name is ahead of Kafka
 
 
 class Source:
