@@ -1,4 +1,4 @@
-"""A restore from a real Kafka, with real bridges: nothing that was acknowledged is lost or moved."""
+"""A restore from a real Kafka, with real bridges: what was acknowledged is there, in its place."""
 
 import json
 import signal
