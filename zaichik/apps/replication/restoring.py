@@ -19,7 +19,7 @@ refused with its place in Kafka, and nothing is left in the folder.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from zaichik.apps.replication.record import Header, NotOurs, header_of
 from zaichik.apps.replication.settings import UnknownSettings, restored_settings
@@ -29,7 +29,7 @@ from zaichik.storage.segment import TopicHeader
 
 # 42 days of 300,000 messages a second, which is more than a durable topic takes.
 SKIP = 2**40
-# Offsets stay numbers that JSON has exactly everywhere, after some restores, too.
+# Behind some gaps of that length, offsets are still numbers that JSON has exactly everywhere.
 MOST_SKIP = 2**50
 # Of messages with the same time, in one record of the log: a reader reads no less at once.
 MOST_MESSAGES = 8192
@@ -43,7 +43,7 @@ class CannotRestore(Exception):
 class KafkaRecord(Protocol):
     """A record as confluent-kafka has it."""
 
-    def headers(self) -> Sequence[tuple[str, bytes]] | None:
+    def headers(self) -> Any:
         """Returns its headers."""
 
     def key(self) -> bytes | None:
@@ -52,7 +52,7 @@ class KafkaRecord(Protocol):
     def value(self) -> bytes | None:
         """Returns its payload."""
 
-    def offset(self) -> int:
+    def offset(self) -> int | None:
         """Returns its place in Kafka's partition."""
 
 

@@ -24,11 +24,11 @@ Examples:
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import TimeRemainingColumn
 
+from zaichik.apps.replication.restoring import MOST_SKIP, SKIP, CannotRestore, Restored
 from zaichik.base.counted import counted
 from zaichik.base.escapes import shown
 from zaichik.base.extras import getting
@@ -42,16 +42,10 @@ from zaichik.storage.disk import DiskFull, StorageFailed
 from zaichik.storage.store import CannotOpen
 from zaichik_protocol import Setting
 
-if TYPE_CHECKING:
-    from zaichik.apps.replication.restoring import Restored
-
 MISSING = (
     f"zaichik restore needs confluent-kafka, which is not installed; get it with "
     f"{getting('bridge')}"
 )
-SKIP = 2**40
-# Behind some gaps of that length, offsets are still numbers that JSON has exactly everywhere.
-MOST_SKIP = 2**50
 
 _skipped = within(
     quantities.natural,
@@ -107,12 +101,11 @@ async def run(arguments: Namespace, console: Console) -> None:
         _print(console, done, arguments)
 
 
-def _restored(arguments: Namespace, tell: Callable[[int, int], None]) -> "Restored":
+def _restored(arguments: Namespace, tell: Callable[[int, int], None]) -> Restored:
     try:
         from zaichik.apps.replication.committed import CannotRead
         from zaichik.apps.replication.errors import CannotReplicate
         from zaichik.apps.replication.restore import restore
-        from zaichik.apps.replication.restoring import CannotRestore
         from zaichik.apps.replication.servers import Servers
     except ModuleNotFoundError as error:
         raise Failure(MISSING) from error
@@ -156,7 +149,7 @@ def _bar(arguments: Namespace) -> Iterator[Callable[[int, int], None]]:
         yield tell
 
 
-def _fields(done: "Restored", arguments: Namespace) -> dict[str, object]:
+def _fields(done: Restored, arguments: Namespace) -> dict[str, object]:
     return {
         "topic": done.topic,
         "epoch": done.epoch,
@@ -171,7 +164,7 @@ def _fields(done: "Restored", arguments: Namespace) -> dict[str, object]:
     }
 
 
-def _print(console: Console, done: "Restored", arguments: Namespace) -> None:
+def _print(console: Console, done: Restored, arguments: Namespace) -> None:
     rows = [("messages", f"{done.messages:,}"), ("offsets", f"0 to {done.last}")]
     if done.missing:
         rows.append(("missing", f"{done.missing:,}"))
