@@ -90,6 +90,8 @@ class BrokerConnection:
             whether the broker was restarted since they were sent. Returns the request to send
             instead of each, or None to drop it.
         on_lost: called when the connection is lost for good.
+        were_sent: the ids of requests that had no reply when the last socket was lost. Those that
+            came later wait for the next one, and were never sent.
     """
 
     welcome: Welcome
@@ -109,6 +111,9 @@ class BrokerConnection:
             lambda requests, _is_new: requests
         )
         self.on_lost: Callable[[Lost], None] = lambda _: None
+        self.were_sent: set[int] = set()
+        # Whether no socket was good for them since.
+        self._is_between_sockets = False
         self._dialer = dialer
         self._peer = str(dialer.endpoint)
         self._name = name or f"zaichik-python {VERSION}"
@@ -215,11 +220,6 @@ class BrokerConnection:
     def is_open(self) -> bool:
         """Whether there is a socket, and the broker has greeted us on it."""
         return self._transport.is_open
-
-    @property
-    def sends(self) -> bool:
-        """Whether a request that is posted now is sent, and does not wait for another socket."""
-        return self._transport.is_open and not self._is_held
 
     @property
     def reconnects(self) -> bool:
@@ -512,6 +512,7 @@ class BrokerConnection:
         waiting = [entry for number, entry in self._pending.items() if number not in self._ahead]
         requests = self.on_resend([request for request, _ in waiting], self._is_new)
         self._is_new = False
+        self._is_between_sockets = False
         for (old, on_reply), request in zip(waiting, requests, strict=True):
             if request is None:
                 self._pending.pop(old.id)
@@ -565,6 +566,9 @@ class BrokerConnection:
 
     def interrupted(self, reason: str) -> None:
         """Fail the requests that cannot be sent again safely, and drop one-time requests."""
+        if not self._is_between_sockets:
+            self._is_between_sockets = True
+            self.were_sent = set(self._pending)
         for number in self._one_time:
             del self._pending[number]
         self._one_time.clear()

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from brokers import GUARD, START_US
-from copied import copied, restored
+from copied import copied, message, restored
 from switch import switch
 
 import zaichik
@@ -80,9 +80,10 @@ async def loss(folder, before, during, *, reach=True, copied_of_them=True):
         async with switch(0) as between, anyio.create_task_group() as tasks:
             async with broker(folder / "a", START_US) as (port, witness):
                 await witness.create_topic("orders", durable=True)
+                await witness.publish("orders", b"somebody else's")
                 between.target = port
                 client = await tasks.start(program, between.port)
-                stored = await before(client)
+                stored = 1 + await before(client)
                 between.is_mute = True
                 between.is_deaf = not reach
                 flight = Flight(tasks)
@@ -106,6 +107,16 @@ async def program(port, *, task_status):
     async with zaichik.connect(port=port, reconnect=GUARD) as client:
         task_status.started(client)
         await anyio.sleep_forever()
+
+
+async def nothing(_client):
+    return 0
+
+
+async def created(client):
+    """The program has created the topic: a reconnection creates it again."""
+    await client.create_topic("orders", durable=True)
+    return 0
 
 
 async def three(client):
@@ -134,12 +145,14 @@ FATES = {
 }
 
 
+@pytest.mark.parametrize("before", [nothing, created, three])
 @pytest.mark.parametrize("during", [one_message, several])
 @pytest.mark.parametrize("fate", FATES)
 async def test_what_was_in_flight_ends_with_an_error_once_and_the_next_is_stored(
-    fate, during, tmp_path
+    fate, during, before, tmp_path
 ):
-    async with loss(tmp_path, three, during, **FATES[fate]) as (client, witness, flight, kept):
+    """Also the first batch of a producer, which a broker takes from anybody."""
+    async with loss(tmp_path, before, during, **FATES[fate]) as (client, witness, flight, kept):
         result = await client.publish("orders", b"next")
         assert result.offset == kept + SKIP
         assert (await client.publish("orders", b"and next")).offset == kept + SKIP + 1
@@ -148,3 +161,29 @@ async def test_what_was_in_flight_ends_with_an_error_once_and_the_next_is_stored
         found = await payloads(witness, kept + 2)
         assert len(set(found)) == len(found)
         assert found[-2:] == [b"next", b"and next"]
+
+
+async def test_a_restart_of_a_restored_topic_is_a_pause(tmp_path):
+    """Its end is far away, and was before: nothing is in doubt, not even a first batch."""
+    made = restored(tmp_path / "b", [message(0, START_US, epoch=START_US)])
+    with anyio.fail_after(GUARD):
+        async with switch(0) as between, anyio.create_task_group() as tasks:
+            async with broker(tmp_path / "b", LATER_US) as (port, witness):
+                between.target = port
+                client = await tasks.start(program, between.port)
+                flight = Flight(tasks)
+                await client.publish("orders", b"one")
+                between.is_mute = True
+                flight.begin(client.publish, "orders", b"two")
+                async with witness.subscribe("orders", start=made.next) as subscription:
+                    assert (await anext(subscription)).payload == b"one"
+                    assert (await anext(subscription)).payload == b"two"
+                between.target = 0
+                between.cut()
+            async with broker(tmp_path / "b", LATER_US) as (port, _):
+                between.is_mute = False
+                between.target = port
+                assert (await client.publish("orders", b"three")).offset == made.next + 2
+                assert [result.offset for result in flight.results] == [made.next + 1]
+                assert flight.errors == []
+                tasks.cancel_scope.cancel()
