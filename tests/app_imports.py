@@ -43,6 +43,10 @@ BEYOND: dict[str, dict[str, str]] = {
     },
     "recording": {},
     "replication": {},
+    "replication": {
+        "zaichik.core.settings": "a restored topic has the settings that a broker would give it",
+        "zaichik.storage": "a restore writes a folder of durable topics, where no broker runs",
+    },
     "spark": {
         "zaichik.apps.recording": "topics have the same columns in files and in tables",
         "zaichik.apps.statistics": "the same numbers, from a cluster",

@@ -336,7 +336,7 @@ async def test_topics_come_first_then_subscriptions_then_questions_and_then_the_
             await broker.hang_up()
         assert topic_frames(broker) == [
             (CreateTopic, "a"), (CreateTopic, "b"), (Subscribe, "read"), (Subscribe, "used"),
-            (Publish, "a"), (Publish, "b"),
+            (Subscribe, "a"), (Subscribe, "b"), (Publish, "a"), (Publish, "b"),
         ]  # fmt: skip
         assert broker.of(CreateTopic)[0].settings == ((Setting.CAPACITY, 5), (Setting.MAX_KEYS, 7))
         ids = [frame.id for frame in broker.of(Subscribe)]

@@ -702,6 +702,32 @@ async def test_a_kept_topic_that_has_forgotten_the_producer_makes_batches_ambigu
     assert numbers(broker.of(Publish)) == [(0, 0), (0, 1), (0, 1)]
 
 
+async def test_what_waits_for_a_socket_is_not_ambiguous():
+    """It was never sent, so a topic that has forgotten the producer does not have it."""
+    runs, topic = Runs(1, 1), Topic()
+    async with fake_client(runs.answers) as (broker, client), anyio.create_task_group() as tasks:
+        broker.answers[Publish] = stored
+        await batch(client, b"0")
+        broker.answers[Publish] = silent
+
+        async def in_doubt():
+            with pytest.raises(zaichik.ProducerUnknown):
+                await batch(client, b"1")
+
+        tasks.start_soon(in_doubt)
+        await broker.has_received(Publish, 2)
+        greet = broker.answers[Hello]
+        broker.answers[Hello] = silent
+        await broker.hang_up()
+        hello = await broker.has_received(Hello, 2)
+        tasks.start_soon(batch, client, b"2")
+        await anyio.wait_all_tasks_blocked()
+        broker.answers[Publish] = topic
+        await broker.send(greet(hello))
+    assert topic.stored == [b"2"]
+    assert numbers(broker.of(Publish)) == [(0, 0), (0, 1), (0, 1), (0, 2), (1, 0)]
+
+
 @pytest.mark.parametrize("losses", [1, 3])
 @pytest.mark.parametrize("epochs", [NEVER_KNOWN, NOT_TOLD])
 async def test_a_topic_of_unknown_epoch_is_sent_new_numbers_when_it_knows_no_old_ones(

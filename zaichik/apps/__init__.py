@@ -10,6 +10,7 @@ What an app needs beyond that is here, with the reason:
 | `watch` | `apps.views` | what was polled is shown safely, and with what it lacks |
 | `recording`, `replication` | nothing | |
 | `statistics` | `apps.recording` | recordings are one of its sources |
+| `replication` | `core.settings`, `storage` | a restore writes a topic where no broker runs |
 | `spark` | `apps.recording`, `apps.statistics` | the same columns, and the same numbers |
 | `spark` | `net.tls_settings` | to name the option of a certificate that cannot be used |
 | `web` | `apps.views`, `apps.watch` | the pictures, and the polling that stays polite |

@@ -49,6 +49,7 @@ COMMANDS = {
     "user": "say who may log in to a broker that asks",
     "access": "check the users and rules of a broker that asks",
     "check": "read the durable topics in a folder, and say what is damaged",
+    "restore": "make a topic again from Kafka, after its machine is lost",
     "replay": "have a broker do again what another one was recorded doing",
     "dissect": "explain the bytes of the wire protocol, field by field",
     "bridge": "copy a topic to Kafka, each message once, and go on",

@@ -26,44 +26,53 @@ NAMES = (
 NOT_OF_TABLES = {"compaction_window_ms", "max_keys", "overflow"}
 
 
+RETENTION = argument(
+    "--retention DUR",
+    "how long messages stay readable for later readers: 500ms, 10s, 5m, 6h, 7d, forever, or "
+    "seconds",
+    quantities.duration,
+    dest="retention_ttl",
+)
+COMPACTION_WINDOW = argument(
+    "--compaction-window DUR",
+    "how long a key's first message keeps out later ones with the same key; 0 is off",
+    quantities.duration,
+)
+CAPACITY = argument(
+    "--capacity N", "most messages kept; the oldest are evicted first", quantities.positive
+)
+MAX_BYTES = argument("--max-bytes SIZE", "most bytes kept: 4096, 10MB, 64MiB", quantities.size)
+MAX_KEYS = argument("--max-keys N", "most keys whose windows are remembered", quantities.positive)
+JOURNAL = argument(
+    "--journal SIZE",
+    "most bytes of the journal, a topic $journal/NAME that records every message published; 0 is "
+    "off",
+    quantities.size,
+)
+DURABLE = argument(
+    "--durable",
+    "messages are on the disk before they are answered and delivered; the broker needs --data DIR",
+    default=None,
+)
+LOG_BYTES = argument(
+    "--log-bytes SIZE",
+    "most bytes of a durable topic on the disk; the oldest messages are evicted first",
+    quantities.size,
+)
+
+
 def options(*more: Argument) -> Argument:
     """Returns the settings as a group of options, with those of one command alone."""
     return group(
         "settings of topics",
-        argument(
-            "--retention DUR",
-            "how long messages stay readable for later readers: 500ms, 10s, 5m, 6h, 7d, forever, "
-            "or seconds",
-            quantities.duration,
-            dest="retention_ttl",
-        ),
-        argument(
-            "--compaction-window DUR",
-            "how long a key's first message keeps out later ones with the same key; 0 is off",
-            quantities.duration,
-        ),
-        argument(
-            "--capacity N", "most messages kept; the oldest are evicted first", quantities.positive
-        ),
-        argument("--max-bytes SIZE", "most bytes kept: 4096, 10MB, 64MiB", quantities.size),
-        argument("--max-keys N", "most keys whose windows are remembered", quantities.positive),
-        argument(
-            "--journal SIZE",
-            "most bytes of the journal, a topic $journal/NAME that records every message "
-            "published; 0 is off",
-            quantities.size,
-        ),
-        argument(
-            "--durable",
-            "messages are on the disk before they are answered and delivered; the broker needs "
-            "--data DIR",
-            default=None,
-        ),
-        argument(
-            "--log-bytes SIZE",
-            "most bytes of a durable topic on the disk; the oldest messages are evicted first",
-            quantities.size,
-        ),
+        RETENTION,
+        COMPACTION_WINDOW,
+        CAPACITY,
+        MAX_BYTES,
+        MAX_KEYS,
+        JOURNAL,
+        DURABLE,
+        LOG_BYTES,
         *more,
     )
 

@@ -90,6 +90,8 @@ class BrokerConnection:
             whether the broker was restarted since they were sent. Returns the request to send
             instead of each, or None to drop it.
         on_lost: called when the connection is lost for good.
+        were_sent: the ids of requests that had no reply when the last socket was lost. Those that
+            came later wait for the next one, and were never sent.
     """
 
     welcome: Welcome
@@ -109,6 +111,9 @@ class BrokerConnection:
             lambda requests, _is_new: requests
         )
         self.on_lost: Callable[[Lost], None] = lambda _: None
+        self.were_sent: set[int] = set()
+        # Whether no socket was good for them since.
+        self._is_between_sockets = False
         self._dialer = dialer
         self._peer = str(dialer.endpoint)
         self._name = name or f"zaichik-python {VERSION}"
@@ -507,6 +512,7 @@ class BrokerConnection:
         waiting = [entry for number, entry in self._pending.items() if number not in self._ahead]
         requests = self.on_resend([request for request, _ in waiting], self._is_new)
         self._is_new = False
+        self._is_between_sockets = False
         for (old, on_reply), request in zip(waiting, requests, strict=True):
             if request is None:
                 self._pending.pop(old.id)
@@ -560,6 +566,9 @@ class BrokerConnection:
 
     def interrupted(self, reason: str) -> None:
         """Fail the requests that cannot be sent again safely, and drop one-time requests."""
+        if not self._is_between_sockets:
+            self._is_between_sockets = True
+            self.were_sent = set(self._pending)
         for number in self._one_time:
             del self._pending[number]
         self._one_time.clear()

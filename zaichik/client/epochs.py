@@ -21,9 +21,14 @@ settings would create it in any case.
 A topic that the program deletes is forgotten here: whatever has its name later, the broker has lost
 nothing. While the reply to a Delete is owed, a reconnection does not ask for that topic, because
 asking would create it.
+
+A topic that was restored from elsewhere (`zaichik restore`) has its epoch, and knows no producers:
+what a client has in flight may be in it, and would be stored again. It is known by its end, which
+the probe carries, too: a restore gives up 2^40 offsets behind the last message.
 """
 
 import logging
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -45,6 +50,9 @@ from zaichik_protocol import (
 )
 
 logger = logging.getLogger(__name__)
+
+# Offsets. No topic gets so many messages while a client has no connection, or ever.
+RESTORED_GAP = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +103,7 @@ class Epochs:
 
     Attributes:
         lost: every change, in the order in which they were noticed.
+        in_flight: returns the topics with batches that have no reply.
         settled: topics to which a batch may be sent without `check`: nothing has failed, and their
             epochs are known or were asked for.
     """
@@ -102,8 +111,13 @@ class Epochs:
     def __init__(self, connection: BrokerConnection, *, is_strict: bool = False) -> None:
         self.lost: list[LostTopic] = []
         self.settled: set[str] = set()
+        self.in_flight: Callable[[], Set[str]] = frozenset
         self._connection = connection
         self._is_strict = is_strict
+        # The offsets after the last messages, as the broker has told over this socket, and what was
+        # known when the connection was lost.
+        self._ends: dict[str, int] = {}
+        self._ends_before: dict[str, int] = {}
         # Of topics that the program has created.
         self._settings: dict[str, dict[int, int]] = {}
         # Other topics that it has published to.
@@ -133,6 +147,8 @@ class Epochs:
         self._settings.pop(topic, None)
         self._published.discard(topic)
         self._epochs.pop(topic, None)
+        self._ends.pop(topic, None)
+        self._ends_before.pop(topic, None)
         self._failures.pop(topic, None)
         self._answered.discard(topic)
         self._unasked.discard(topic)
@@ -204,6 +220,16 @@ class Epochs:
             return None
         return self._before[topic] == now
 
+    def is_restored(self, topic: str, known_end: int) -> bool:
+        """Returns whether that topic was restored while the connection was lost (RS-3).
+
+        Args:
+            topic: its name.
+            known_end: an offset that it had reached before.
+        """
+        end = self._ends.get(topic, 0)
+        return end - max(known_end, self._ends_before.get(topic, 0)) >= RESTORED_GAP
+
     def accept(self) -> None:
         """Take the epochs known now as those to compare with after the next loss.
 
@@ -219,6 +245,8 @@ class Epochs:
         # older epochs count.
         if self._before is None:
             self._before = self._epochs.copy()
+            self._ends_before = self._ends
+        self._ends = {}
         self._answered.clear()
         self._unasked = self._connection.deleting
         creations: list[OneTimeRequest] = []
@@ -228,6 +256,9 @@ class Epochs:
         probes: list[OneTimeRequest] = []
         for topic in sorted(self._published.difference(self._settings, self._unasked)):
             probes += self._questions(topic)
+        # The answer to a creation has no end.
+        for topic in sorted(self._settings.keys() & (self.in_flight() - self._unasked)):
+            probes += self._probe(topic, self._ended)
         return creations, probes
 
     def _questions(self, topic: str) -> list[OneTimeRequest]:
@@ -241,7 +272,9 @@ class Epochs:
         request = CreateTopic(self._connection.next_id(), topic, tuple(settings.items()))
         return request, partial(self._created_again, topic)
 
-    def _probe(self, topic: str) -> list[OneTimeRequest]:
+    def _probe(
+        self, topic: str, on_reply: Callable[[str, Frame], None] | None = None
+    ) -> list[OneTimeRequest]:
         connection = self._connection
         probe = Subscribe(
             id=connection.next_subscription_id(),
@@ -255,11 +288,17 @@ class Epochs:
             credit_bytes=1,
         )
         end = Unsubscribe(connection.next_id(), probe.id)
-        return [(probe, partial(self._probed, topic)), (end, _ignore)]
+        on_reply = on_reply or self._probed
+        return [(probe, partial(on_reply, topic)), (end, _ignore)]
+
+    def _ended(self, topic: str, reply: Frame) -> None:
+        if isinstance(reply, Subscribed):
+            self._ends[topic] = reply.live
 
     def _probed(self, topic: str, reply: Frame) -> None:
         match reply:
             case Subscribed():
+                self._ended(topic, reply)
                 self._observe(topic, reply.epoch)
             case Error(code=ErrorCode.NO_SUCH_TOPIC):
                 self._answered.add(topic)

@@ -63,6 +63,7 @@ class Publishing:
         self._sequencers: OrderedDict[str, Sequencer] = OrderedDict()
         # By the request's id: batches that the program has numbered.
         self._foreign: dict[int, Outcome] = {}
+        epochs.in_flight = self._in_flight
         connection.on_resend = self._resend
         connection.on_lost = self._lose
         tasks.start_soon(self._start_retries, tasks)
@@ -300,6 +301,14 @@ class Publishing:
         self._epochs.gone_back(topic)
         return self._epochs.failure(topic)
 
+    def _in_flight(self) -> set[str]:
+        """Returns the topics with batches that have no reply."""
+        found: set[str] = set()
+        for topic, sequencer in self._sequencers.items():
+            if not sequencer.is_empty:
+                found.add(topic)
+        return found
+
     def _resend(
         self,
         requests: list[Frame],
@@ -311,7 +320,11 @@ class Publishing:
             if error is not None:
                 sequencer.end(error)
             else:
-                sequencer.resume(is_new=is_new, is_same=self._epochs.is_same(topic))
+                sequencer.resume(
+                    is_new=is_new,
+                    is_same=self._epochs.is_same(topic),
+                    is_restored=self._epochs.is_restored(topic, sequencer.end_of_stored),
+                )
         self._epochs.accept()
         if is_new:
             self.is_numbered = True

@@ -19,6 +19,9 @@ epoch and its producers. After a restart it is
 * unknown, because no answer has said so: batches keep their numbers. If the broker then refuses the
   producer as unknown, nothing was stored, and batches are renumbered once all of them are refused.
 
+If it is the same, but was restored from elsewhere, it has forgotten all producers, and may have
+what is in flight: each of these batches ends with an error, as if it had refused the producer.
+
 A durable topic may have gone back to an earlier state, if somebody restored an older copy of it.
 There are two proofs. It refuses a batch as a gap, although all batches before it were answered:
 none of those in flight is stored, and they are renumbered from 0, under a new id. Or it stores a
@@ -118,6 +121,11 @@ class Sequencer:
     def is_empty(self) -> bool:
         """Whether all batches were answered, so that it may be dropped or take another id."""
         return not self._sent and not self._refused and not self._unsent
+
+    @property
+    def end_of_stored(self) -> int:
+        """The offset after the last message that is known to be stored; 0: there is none."""
+        return self._end
 
     # -- sending ---------------------------------------------------------------------------------
 
@@ -295,12 +303,13 @@ class Sequencer:
 
     # -- after a lost socket ---------------------------------------------------------------------
 
-    def resume(self, *, is_new: bool, is_same: bool | None) -> None:
+    def resume(self, *, is_new: bool, is_same: bool | None, is_restored: bool = False) -> None:
         """Continue over a new socket.
 
         Args:
             is_new: whether the broker was restarted.
             is_same: whether the topic is still the one that batches were sent to; None if unknown.
+            is_restored: whether it was restored from elsewhere: see `Epochs.is_restored`.
         """
         # Batches without numbers were lost with the socket, so that perhaps no reply will come
         # that sends the next ones.
@@ -313,6 +322,10 @@ class Sequencer:
         if is_new and (is_same is False or not self._is_numbered):
             self._renumber()
             return
+        if is_new and is_restored:
+            self._end_ambiguous()
+            self._renumber()
+            return
         if is_new:
             self._may_be_older = True
         if is_new and is_same is None:
@@ -322,12 +335,25 @@ class Sequencer:
         if self._may_be_unknown:
             self._ambiguous = set()
             return
-        sent = [request for request, _ in self._sent.values()]
+        were_sent = self._connection.were_sent
+        sent = [request for request, _ in self._sent.values() if request.id in were_sent]
         # A refused batch was not stored, and none after it either.
         if self._refused:
             first_refused = self._refused[0][0].sequence
             sent = [request for request in sent if request.sequence < first_refused]
         self._ambiguous = {request.id for request in sent}
+
+    def _end_ambiguous(self) -> None:
+        """Give an error to what was in flight: a restored topic may have it, and cannot tell."""
+        for number in self._sent.keys() & self._connection.were_sent:
+            request, on_reply = self._sent.pop(number)
+            text = (
+                f"topic {self._topic!r} was restored while batch {request.sequence} was in flight, "
+                "so nobody can tell whether it was stored before. Check the topic, or publish the "
+                "batch again if storing it twice would do no harm."
+            )
+            code = ErrorCode.PRODUCER_UNKNOWN
+            on_reply(Error(number, code, Publish.TYPE, "producer", 0, text))
 
     def _renumber(self) -> None:
         """Take a new producer for everything that is unanswered, none of which is stored."""

@@ -117,25 +117,9 @@ class Store(DiskBudget):
         Raises:
             CannotOpen: it cannot be used.
         """
+        disk, lock = opened(path)
         try:
-            _check_owner(path)
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (path / TOPICS).mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise _cannot_use(path, error) from error
-        if not os.access(path / TOPICS, os.R_OK | os.W_OK | os.X_OK):
-            raise CannotOpen(
-                f"{path} cannot be used for durable topics: it cannot be written", os.EX_CANTCREAT
-            )
-        lock = exclusive_lock(path)
-        try:
-            mounts = _mounts()
-            _warn_of_file_system(path, mounts)
-            _warn_of_reserve(path)
-            sync_folder(path)
-            sync_parents(path)
-            is_stable = has_stable_inodes(path.resolve(), mounts)
-            return cls(PosixDisk(path, has_stable_inodes=is_stable), lock)
+            return cls(disk, lock)
         except CannotOpen as error:
             lock.release()
             problem = f"{path} cannot be used for durable topics: {error}"
@@ -335,6 +319,42 @@ class Store(DiskBudget):
             self.save(now_us)
         finally:
             self.release()
+
+
+def opened(path: Path) -> "tuple[PosixDisk, FolderLock]":
+    """Returns a folder for durable topics, which is made if it is missing, and its lock.
+
+    Nothing in it has been read.
+
+    Raises:
+        CannotOpen: it cannot be used.
+    """
+    try:
+        _check_owner(path)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (path / TOPICS).mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise _cannot_use(path, error) from error
+    if not os.access(path / TOPICS, os.R_OK | os.W_OK | os.X_OK):
+        raise CannotOpen(
+            f"{path} cannot be used for durable topics: it cannot be written", os.EX_CANTCREAT
+        )
+    lock = exclusive_lock(path)
+    try:
+        mounts = _mounts()
+        _warn_of_file_system(path, mounts)
+        _warn_of_reserve(path)
+        sync_folder(path)
+        sync_parents(path)
+        is_stable = has_stable_inodes(path.resolve(), mounts)
+    except (StorageFailed, OSError) as error:
+        lock.release()
+        problem = f"{path} cannot be used for durable topics: {error}"
+        raise CannotOpen(problem, os.EX_IOERR) from error
+    except BaseException:
+        lock.release()
+        raise
+    return PosixDisk(path, has_stable_inodes=is_stable), lock
 
 
 def _mounts() -> str:

@@ -19,6 +19,7 @@ import pytest
 from embedded import embedded_broker
 from kafka_client import TOKENS, tls_of_both
 from kafka_client import gateway as in_process
+from spark_connector import connector_jars
 
 from benchmarks.obtain import Unobtainable, downloaded, kafka_jars
 
@@ -30,21 +31,6 @@ TOOLS = (
     (
         "8a6939f310a61119cedaffc144119e9b2a374e32a7ec18f78e49ce5aeb71d6b0",
         "org/apache/kafka/kafka-tools/4.1.1/kafka-tools-4.1.1.jar",
-    ),
-)
-CONNECTOR = "org/apache/spark/spark-token-provider-kafka-0-10_2.13"
-SPARK = (
-    (
-        "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705",
-        "org/apache/spark/spark-sql-kafka-0-10_2.13/4.2.0/spark-sql-kafka-0-10_2.13-4.2.0.jar",
-    ),
-    (
-        "641c7947afc8aa1189e433b7c2d305293993c8691bc1c2062d6d4f513b12518c",
-        f"{CONNECTOR}/4.2.0/spark-token-provider-kafka-0-10_2.13-4.2.0.jar",
-    ),
-    (
-        "5273c8bc8c0dca2211175c0d27efbd7228efae99689aac001a8e1ef8e872e9ef",
-        "org/apache/commons/commons-pool2/2.12.1/commons-pool2-2.12.1.jar",
     ),
 )
 
@@ -355,13 +341,12 @@ def test_java_compresses(tool, codec):
 # -- Spark ---------------------------------------------------------------------------------------
 
 
-def test_sparks_own_source_and_sink(class_path, gateway, tmp_path):
+def test_sparks_own_source_and_sink(gateway, tmp_path):
     pytest.importorskip("pyspark")
     try:
-        jars = [downloaded(*pair) for pair in SPARK]
+        jars = connector_jars()
     except Unobtainable as error:
         pytest.skip(str(error))
-    jars += [Path(jar) for jar in class_path.split(os.pathsep) if "kafka-clients" in jar]
     gateway.broker.create("read", capacity=10_000)
     gateway.broker.publish("read", *[[(None, b"%d" % n)] * 100 for n in range(10)])
     program = Path(__file__).with_name("spark_program.py")

@@ -56,6 +56,8 @@ class Range(InputPartition):
         is_durable: whether the topic survives a restart of its broker.
         known_below: deletions of a table below that offset are nobody's loss: whoever reads this
             holds nothing older, or has been told.
+        given_up: offsets of the topic that have no message, because a repair or a restore has given
+            them up: there may be 2^40 of those, and no task is made for them.
     """
 
     topic: str
@@ -64,6 +66,7 @@ class Range(InputPartition):
     end: int
     is_durable: bool = False
     known_below: int = 0
+    given_up: int = 0
 
     def split(self, parts: int | None) -> list["Range"]:
         """Returns the same offsets in at most this many ranges of similar size, none of them empty.
@@ -72,7 +75,8 @@ class Range(InputPartition):
             parts: how many; None: one for each `MESSAGES_A_TASK`.
         """
         count = self.end - self.start
-        parts = parts or max(1, -(-count // MESSAGES_A_TASK))
+        there = max(count - self.given_up, 1)
+        parts = parts or -(-there // MESSAGES_A_TASK)
         edges = [self.start + count * part // parts for part in range(parts + 1)]
         return [
             replace(self, start=start, end=end) for start, end in pairwise(edges) if start < end
@@ -292,4 +296,5 @@ def whole(
         )
         known_below = deleted_below
     epoch = int(state["epoch"])
-    return Range(topic, epoch, start, max(start, end), is_durable(state), known_below)
+    given_up = int(state.get("damaged", 0))
+    return Range(topic, epoch, start, max(start, end), is_durable(state), known_below, given_up)

@@ -141,8 +141,32 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._last is None and self._is_too_few(known, ends):
             return start
         if isinstance(limit, ReadMaxRows):
-            ends = _shared(known, ends, limit.max_rows)
+            ends = self._past_gaps(_shared(known, ends, limit.max_rows), ends)
         return _with_known(known, ends)
+
+    def _past_gaps(self, nearer: Offset, ends: Offset) -> Offset:
+        """Returns the ends of a limited micro-batch, but none of them within a gap.
+
+        A topic that was restored has a gap of 2^40 offsets. There are no messages in it, and a
+        limit of them would cut it into so many micro-batches that none came to its end.
+        """
+        further = dict(nearer)
+        for topic, place in nearer.items():
+            if place == ends[topic]:
+                continue
+            state = self._states({topic: place["epoch"]})[topic]
+            if state.get("damaged"):
+                ask = partial(self._gap_end, topic, place["next"])
+                further[topic] = place | {"next": self._again(ask)}
+        return further
+
+    def _gap_end(self, topic: str, offset: int) -> int:
+        """Returns the first offset from that one on that was not given up."""
+        verdicts = self._connection().explain(topic, offset=offset)["verdicts"]
+        for verdict in verdicts:
+            if verdict["fate"] == "damaged":
+                return int(verdict["evidence"]["next"])
+        return offset
 
     def _with_added(self, start: Offset) -> Offset:
         """Returns a checkpoint's offsets, and the beginnings of topics added to the query since."""

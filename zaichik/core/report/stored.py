@@ -47,10 +47,10 @@ def message_at(broker: "Broker", topic: TopicController, offset: int, now_us: in
         return _hole(topic, offset)
     if readable != offset:
         text = (
-            f"a repair has given it up, since it was damaged on the disk; offset {readable} is "
-            "the next one"
+            "its offset was given up, by a repair of the log or when the topic was restored; "
+            f"offset {readable} is the next one"
         )
-        advice = "See zaichik check: the damaged files are kept."
+        advice = "See zaichik check: a repair keeps the damaged files."
         return Verdict("damaged", "DUR-7", text, advice, {"next": readable})
     # On the disk are also messages whose time is over: whole files are removed.
     is_on_disk = topic.settings.expires and offset < retained.head_in_memory

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from zaichik.storage.cleaning.kept import holes_of
 from zaichik.storage.disk import Disk
 from zaichik.storage.ownership import denied
+from zaichik.storage.ranges import OffsetRange, joined
 from zaichik.storage.record import HEADER, RecordKind, StoredRecord
 from zaichik.storage.recovery import (
     TOPIC_FILE,
@@ -29,7 +30,6 @@ from zaichik.storage.walk import walk
 
 # Of a checkpoint: its position, and of the last record before that: its end, its time.
 CheckpointMark = tuple[int, int, int]
-OffsetRange = tuple[int, int]  # of offsets: the first, and the one after the last
 
 
 class Stretch(NamedTuple):
@@ -350,7 +350,8 @@ def _describe_problems(checked: Checked, topic: TopicHeader) -> None:
     end = 0
     if checked.parts:
         end = checked.parts[0].segment.base
-    known = {it for it in topic.lost if it[1] > end}
+    # Several records may tell of one range.
+    known = joined(topic.lost, end)
     for part in checked.parts:
         segment = part.segment
         if segment.base < end:
@@ -373,7 +374,7 @@ def _describe_problems(checked: Checked, topic: TopicHeader) -> None:
                 f"{segment.path}: from position {part.torn} on, a torn end, which a start cuts off"
             )
         end = part.end
-    if checked.is_kept and not checked.damaged and set(checked.lost) != known:
+    if checked.is_kept and not checked.damaged and joined(checked.lost) != known:
         problems.append(
             f"{TOPIC_FILE} lists other offsets as lost than those that repairs have given up"
         )

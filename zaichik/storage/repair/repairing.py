@@ -12,6 +12,7 @@ told. If a repair is interrupted, the next one begins again.
 from collections.abc import Iterator
 
 from zaichik.storage.disk import Disk
+from zaichik.storage.ranges import joined
 from zaichik.storage.record import HEADER, RecordKind, StoredRecord
 from zaichik.storage.recovery import TOPIC_FILE, recover, topic_file
 from zaichik.storage.repair.checking import Checked, CheckedSegment, Stretch
@@ -34,7 +35,7 @@ def repair(disk: Disk, checked: Checked) -> None:
     topic = checked.topic
     if topic is None or checked.hopeless or not checked.problems:
         return
-    topic = topic._replace(lost=tuple(sorted(checked.lost + checked.damaged)))
+    topic = topic._replace(lost=joined(checked.lost + checked.damaged))
     for part in checked.parts:
         _compute(part, topic)
     path = f"{folder}/{TOPIC_FILE}"
