@@ -15,8 +15,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from zaichik.client.messages import KAFKA
-
+KAFKA = "kafka"
 PREFIX = "replicated/"
 FORMAT = 1
 MOST_GAPS = 100
