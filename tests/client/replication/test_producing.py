@@ -10,6 +10,7 @@ from replicating import Waiting, bridged, copying
 import zaichik
 from zaichik.client.replication import follower as follower_module
 from zaichik.client.replication.watermark import topic_of
+from zaichik.net.background import BackgroundTasks
 
 pytestmark = pytest.mark.anyio
 
@@ -22,11 +23,10 @@ async def producing(**options):
         zaichik.connect(port=broker.port) as client,
         zaichik.connect(port=broker.port) as other,
         bridged(other) as bridge,
-        anyio.create_task_group() as tasks,
+        BackgroundTasks() as tasks,
+        client.producer("t", acked_by="kafka", **options) as producer,
     ):
-        async with client.producer("t", acked_by="kafka", **options) as producer:
-            yield client, producer, bridge, tasks
-        tasks.cancel_scope.cancel()
+        yield client, producer, bridge, tasks.group
 
 
 async def has_stored(producer, count):
