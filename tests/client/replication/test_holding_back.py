@@ -58,39 +58,44 @@ async def taken(subscription, count):
 
 
 async def test_what_lies_above_the_watermark_is_held_back():
-    async with replicated() as (client, bridge, tasks):
-        async with client.subscribe("t", acked_by="kafka") as subscription:
-            waiting = next_of(tasks, subscription)
-            await settled(client)
-            assert not waiting.done.is_set()
-            await bridge.has(4)
-            assert (await waiting.outcome()).payload == b"0"
-            assert await taken(subscription, 3) == [1, 2, 3]
-            waiting = next_of(tasks, subscription)
-            await settled(client)
-            assert not waiting.done.is_set()
-            await bridge.has(6)
-            assert (await waiting.outcome()).payload == b"4"
-            assert await taken(subscription, 1) == [5]
+    async with (
+        replicated() as (client, bridge, tasks),
+        client.subscribe("t", acked_by="kafka") as subscription,
+    ):
+        waiting = next_of(tasks, subscription)
+        await settled(client)
+        assert not waiting.done.is_set()
+        await bridge.has(4)
+        assert (await waiting.outcome()).payload == b"0"
+        assert await taken(subscription, 3) == [1, 2, 3]
+        waiting = next_of(tasks, subscription)
+        await settled(client)
+        assert not waiting.done.is_set()
+        await bridge.has(6)
+        assert (await waiting.outcome()).payload == b"4"
+        assert await taken(subscription, 1) == [5]
 
 
 async def test_what_was_replicated_before_comes_at_once():
-    async with replicated() as (client, bridge, tasks):
+    async with replicated() as (client, bridge, _):
         await bridge.has(6)
         async with client.subscribe("t", acked_by="kafka", until=6) as subscription:
             assert [message.offset async for message in subscription] == list(range(6))
 
 
 async def test_a_reader_meets_what_a_publisher_waits_for():
-    async with replicated(0) as (client, bridge, tasks):
-        async with copying(bridge), client.subscribe("t", acked_by="kafka") as subscription:
-            for number in range(20):
-                await client.publish("t", b"%d" % number, acked_by="kafka")
-                assert (await anext(subscription)).offset == number
+    async with (
+        replicated(0) as (client, bridge, _),
+        copying(bridge),
+        client.subscribe("t", acked_by="kafka") as subscription,
+    ):
+        for number in range(20):
+            await client.publish("t", b"%d" % number, acked_by="kafka")
+            assert (await anext(subscription)).offset == number
 
 
 async def test_pieces_and_fetches_end_at_the_watermark():
-    async with replicated() as (client, bridge, tasks):
+    async with replicated() as (client, bridge, _):
         await bridge.has(2)
         async with client.subscribe("t", acked_by="kafka") as subscription:
             piece = await anext(subscription.pieces())
@@ -142,13 +147,15 @@ async def test_a_topic_that_is_deleted_ends_what_is_held_back():
 
 
 async def test_a_message_that_the_bridge_was_too_late_for_is_an_error():
-    async with replicated() as (client, bridge, tasks):
-        async with client.subscribe("t", acked_by="kafka") as subscription:
-            await settled(client)
-            await bridge.has(3)
-            await bridge.has(6, (4, 5))
-            with pytest.raises(zaichik.ReplicationLost, match="offset 4 of t"):
-                await taken(subscription, 6)
+    async with (
+        replicated() as (client, bridge, _),
+        client.subscribe("t", acked_by="kafka") as subscription,
+    ):
+        await settled(client)
+        await bridge.has(3)
+        await bridge.has(6, (4, 5))
+        with pytest.raises(zaichik.ReplicationLost, match="offset 4 of t"):
+            await taken(subscription, 6)
 
 
 @pytest.mark.parametrize("name", ["", "n"])
@@ -168,7 +175,7 @@ async def test_after_a_lost_connection_it_goes_on_with_what_was_held_back(name):
 
 
 async def test_a_name_settles_what_was_given_out_and_not_what_was_held_back():
-    async with replicated() as (client, bridge, tasks):
+    async with replicated() as (client, bridge, _):
         await bridge.has(4)
         async with client.subscribe("t", acked_by="kafka", name="n") as subscription:
             assert await taken(subscription, 4) == [0, 1, 2, 3]
@@ -180,7 +187,7 @@ async def test_a_name_settles_what_was_given_out_and_not_what_was_held_back():
 
 
 async def test_a_forgotten_name_ends_the_loop():
-    async with replicated() as (client, bridge, tasks):
+    async with replicated() as (client, bridge, _):
         await bridge.has(1)
         async with client.subscribe("t", acked_by="kafka", name="n") as subscription:
             assert await taken(subscription, 1) == [0]
@@ -190,7 +197,7 @@ async def test_a_forgotten_name_ends_the_loop():
 
 
 async def test_a_gap_at_the_beginning_is_reported_and_not_held_back():
-    async with replicated(capacity=4) as (client, bridge, tasks):
+    async with replicated(capacity=4) as (client, bridge, _):
         await bridge.has(6, (0, 2))
         options = {"acked_by": "kafka", "start": 0, "events": True}
         async with client.subscribe("t", **options) as subscription:
@@ -200,12 +207,12 @@ async def test_a_gap_at_the_beginning_is_reported_and_not_held_back():
 
 
 async def test_credit_bounds_what_is_held_back():
-    async with replicated() as (client, bridge, tasks):
-        async with client.subscribe("t", acked_by="kafka", credit=2) as subscription:
-            await settled(client)
-            (state,) = [
-                state for state in await client.subscriptions("t") if state["topic"] == "t"
-            ]
-            assert state["in_flight"] == 2
-            await bridge.has(6)
-            assert await taken(subscription, 6) == list(range(6))
+    async with (
+        replicated() as (client, bridge, _),
+        client.subscribe("t", acked_by="kafka", credit=2) as subscription,
+    ):
+        await settled(client)
+        (state,) = [state for state in await client.subscriptions("t") if state["topic"] == "t"]
+        assert state["in_flight"] == 2
+        await bridge.has(6)
+        assert await taken(subscription, 6) == list(range(6))

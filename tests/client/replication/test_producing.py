@@ -60,15 +60,19 @@ async def test_the_end_of_the_block_waits_for_the_watermark():
 
 async def test_a_stream_needs_no_flush_to_learn_that_something_is_lost():
     with pytest.raises(zaichik.ReplicationLost) as lost:
-        async with producing(max_batch=1) as (client, producer, bridge, _):
-            for number in range(3):
-                await producer.send(b"%d" % number)
-            await has_stored(producer, 3)
-            await bridge.has(3, (1, 2))
-            while True:
-                await producer.send(b"more")
-                await client.ping()
+        await stream_with_a_gap()
     assert lost.value.offset == 1
+
+
+async def stream_with_a_gap():
+    async with producing(max_batch=1) as (client, producer, bridge, _):
+        for number in range(3):
+            await producer.send(b"%d" % number)
+        await has_stored(producer, 3)
+        await bridge.has(3, (1, 2))
+        while True:
+            await producer.send(b"more")
+            await client.ping()
 
 
 async def test_an_idle_producer_keeps_its_subscription(monkeypatch):

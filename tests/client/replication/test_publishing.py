@@ -94,9 +94,7 @@ async def test_a_watermark_that_came_before_the_answer_counts():
 
 async def test_many_tasks_share_one_subscription():
     async with replicated() as (client, bridge, tasks):
-        many = [
-            begun(tasks, client.publish, "t", b"%d" % n, acked_by="kafka") for n in range(100)
-        ]
+        many = [begun(tasks, client.publish, "t", b"%d" % n, acked_by="kafka") for n in range(100)]
         await has_stored(client, 100)
         assert len(await client.subscriptions(SOURCE)) == 1
         await bridge.has(100)
@@ -221,7 +219,7 @@ async def test_where_topics_are_not_made_on_first_use_it_waits_for_the_bridge_to
 async def test_who_gives_up_leaves_nothing_behind(monkeypatch):
     monkeypatch.setattr(follower_module, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(follower_module, "IDLE_SECONDS", 0.0)
-    async with replicated() as (client, bridge, tasks):
+    async with replicated() as (client, bridge, _):
         with pytest.raises(TimeoutError), anyio.fail_after(0.01):
             await client.publish("t", b"x", acked_by="kafka")
         while await client.subscriptions(SOURCE):
@@ -260,7 +258,7 @@ async def test_what_lies_below_the_gaps_that_a_watermark_has_is_not_acknowledged
 
 async def test_the_watermark_of_a_topic_that_was_made_anew_acknowledges_nothing():
     """Offsets mean something with their epoch alone, and `Published` does not have it."""
-    async with replicated() as (client, bridge, tasks):
+    async with replicated() as (client, bridge, _):
         async with copying(bridge):
             for _ in range(3):
                 await client.publish("t", b"x", acked_by="kafka")
@@ -356,17 +354,19 @@ async def test_a_client_that_is_closed_does_not_leave_anybody_waiting():
 
 
 async def test_a_connection_that_is_lost_for_good_is_an_error():
-    async with real_broker() as broker, zaichik.connect(port=broker.port) as other, bridged(other):
-        async with (
-            cutting_proxy(broker.port) as proxy,
-            zaichik.connect(port=proxy.port, reconnect=0) as client,
-            anyio.create_task_group() as tasks,
-        ):
-            waiting = begun(tasks, client.publish, "t", b"x", acked_by="kafka")
-            await has_stored(client, 1)
-            proxy.cut()
-            with pytest.raises(zaichik.ConnectionLost):
-                await waiting.outcome()
+    async with (
+        real_broker() as broker,
+        zaichik.connect(port=broker.port) as other,
+        bridged(other),
+        cutting_proxy(broker.port) as proxy,
+        zaichik.connect(port=proxy.port, reconnect=0) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        waiting = begun(tasks, client.publish, "t", b"x", acked_by="kafka")
+        await has_stored(client, 1)
+        proxy.cut()
+        with pytest.raises(zaichik.ConnectionLost):
+            await waiting.outcome()
 
 
 # -- what is refused -----------------------------------------------------------------------------

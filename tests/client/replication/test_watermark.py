@@ -103,7 +103,7 @@ def test_what_is_no_watermark_is_refused(text):
     ],
 )
 def test_an_offset_is_replicated_below_the_watermark_and_in_no_gap(start, end, missing):
-    """AK-1"""
+    """AK-1."""
     assert Watermark.of(payload()).first_missing(start, end) == missing
 
 
