@@ -177,6 +177,7 @@ async def _producer(
     by = acked_by.chosen(arguments)
     async with BackgroundTasks() as tasks, client.producer(arguments.topic, acked_by=by) as made:
         tally.producer = made
+        tally.has_begun = True
         yield made
         if by is not None:
             tasks.group.start_soon(_say_that_it_waits, tally)
@@ -216,6 +217,7 @@ class _Tally:
     """Messages sent, the broker's answers to them, and the time it took."""
 
     producer: Producer
+    has_begun = False
 
     def __init__(self, topic: str, acked_by: str | None) -> None:
         self.topic = topic
@@ -226,6 +228,8 @@ class _Tally:
     @property
     def confirmed(self) -> int:
         """Messages that the broker has confirmed."""
+        if not self.has_begun:
+            return 0
         return self.producer.stored + self.producer.compacted
 
     def show(self, *, as_json: bool) -> None:
