@@ -11,7 +11,7 @@ import anyio
 from rich.console import Console
 from rich.text import Text
 
-from zaichik.cli import address, connecting, screen, serve_log, until_stdin_closes
+from zaichik.cli import acked_by, address, connecting, screen, serve_log, until_stdin_closes
 from zaichik.cli.arguments import Argument, Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, restated
 from zaichik.cli.signals import stopping
@@ -19,6 +19,7 @@ from zaichik.net.tls_settings import UnusableCertificate, server_tls
 
 logger = logging.getLogger("zaichik.console.front_end")
 
+ACKED_BY = acked_by.option("acknowledge what clients publish when WHAT has it, too; WHAT is kafka")
 HOST = argument("--host HOST", "address to listen on", default="127.0.0.1")
 
 
