@@ -13,6 +13,7 @@ from dataclasses import dataclass
 # differ in when a task that waits is resumed, and in how it is cancelled, so there each test runs
 # on both. What computes does not know its event loop.
 WAITING = (
+    "tests/apps/mqtt/test_replication.py",
     "tests/apps/mqtt/test_sessions.py",
     "tests/apps/users/",
     "tests/apps/work/test_job.py",
@@ -24,6 +25,9 @@ WAITING = (
     "tests/client/blocking/",
     "tests/client/patterns/test_follower.py",
     "tests/client/patterns/test_subscription.py",
+    "tests/client/replication/test_holding_back.py",
+    "tests/client/replication/test_producing.py",
+    "tests/client/replication/test_publishing.py",
     "tests/client/test_connection.py",
     "tests/client/test_dialer.py",
     "tests/client/test_heartbeat.py",

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zaichik.cli import (
+    acked_by,
     address,
     connecting,
     process_memory,
@@ -26,6 +27,7 @@ from zaichik.net.tls_settings import UnusableCertificate, server_tls
 
 logger = logging.getLogger("zaichik.console.front_end")
 
+ACKED_BY = acked_by.option("acknowledge what clients publish when WHAT has it, too; WHAT is kafka")
 HOST = argument("--host HOST", "address to listen on", default="127.0.0.1")
 
 

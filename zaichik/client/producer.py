@@ -203,7 +203,8 @@ class Producer:
 
     def _may_leave(self) -> bool:
         if not self._in_flight:
-            return True
+            # What is stored may have to wait for its replication only.
+            return bool(self._payloads or self._pieces)
         if self._on_trial or self._pieces or self._in_flight == BATCHES_IN_FLIGHT:
             return False
         return bool(self._payloads) and self._is_proven(len(self._payloads), self._bytes)
@@ -224,13 +225,11 @@ class Producer:
         """Send the next batch: a piece of one that was too large, or what has gathered."""
         if self._pieces:
             batch, tombstones = self._pieces.popleft()
-        elif self._payloads:
+        else:
             batch = Batch.of_columns(self._keys, self._payloads)
             tombstones = bool(self._tombstones)
             self._empty()
             self._left += batch.count
-        else:
-            return
         try:
             settle = partial(self._settle, batch, self._promised(batch), tombstones=tombstones)
             withdraw = self._publishing.post(self.topic, batch, settle, tombstones=tombstones)

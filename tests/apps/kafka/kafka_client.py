@@ -251,6 +251,7 @@ async def gateway(
     with_users: bool = False,
     broker: Any = None,
     tls: SSLContext | None = None,
+    acked_by: str | None = None,
     **settings,
 ) -> AsyncIterator[Running]:
     """One that runs, with a broker of its own unless there is one; settings are the broker's."""
@@ -271,7 +272,9 @@ async def gateway(
                 address = f"zaichik://{TOKENS['gate']}@{address}"
             client = await stack.enter_async_context(zaichik.connect(zaichik.endpoint(address)))
             tasks = await stack.enter_async_context(BackgroundTasks())
-            found = await Gateway.listening(client, 0, login=login, tls=tls, reconnect_s=0)
+            found = await Gateway.listening(
+                client, 0, login=login, tls=tls, reconnect_s=0, acked_by=acked_by
+            )
             tasks.group.start_soon(found.run)
             yield Running(broker, client, found)
 

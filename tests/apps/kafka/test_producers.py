@@ -15,7 +15,7 @@ def produced(sequence: int, count: int = 1, epoch: int = 0) -> Produced:
 
 def store(producer: Producer, batch: Produced, offset: int) -> None:
     assert producer.answer_of(batch) is None
-    producer.store_done(batch, offset)
+    producer.store_done(batch, offset, offset + len(batch.rows))
 
 
 def refused(producer: Producer, batch: Produced) -> Code:
@@ -93,7 +93,7 @@ def test_a_batch_stored_in_part_is_known_until_it_is_stored_as_a_whole():
     assert (begun.count, begun.first_offset) == (4, 50)
     assert producer.stored_of(produced(10)) is None
     assert producer.stored_of(produced(0, 10, epoch=1)) is None
-    producer.store_done(batch, 50)
+    producer.store_done(batch, 50, 60)
     assert producer.stored_of(batch) is None
     assert producer.answer_of(batch).first_offset == 50
 

@@ -33,6 +33,7 @@ from zaichik.apps.grpc.logins import MOST_USERS, Logins
 from zaichik.apps.grpc.service import Service
 from zaichik.apps.users.connections import UserConnections
 from zaichik.base.clock import Clock, SystemClock
+from zaichik.client.messages import AckedBy
 from zaichik.net.background import BackgroundTasks
 
 logger = logging.getLogger("zaichik.grpc.gateway")
@@ -68,6 +69,7 @@ class Options:
         port: 0: any free one.
         certificate: key and certificate, in PEM; None: no TLS.
         reconnect: as in `connect`, for the connections of users.
+        acked_by: what has to have batches before they are answered; None: the broker alone.
     """
 
     endpoint: Endpoint
@@ -75,6 +77,7 @@ class Options:
     port: int = 0
     certificate: tuple[bytes, bytes] | None = None
     reconnect: float = 60.0
+    acked_by: AckedBy | None = None
 
 
 @asynccontextmanager
@@ -113,7 +116,7 @@ async def serving(
         )
         logins = Logins(users, asks=asks)
         add_to_server = broker_pb2_grpc.add_BrokerServicer_to_server
-        add_to_server(Service(logins), server)  # type: ignore[no-untyped-call]  # generated
+        add_to_server(Service(logins, options.acked_by), server)  # type: ignore[no-untyped-call]  # generated
         health_pb2_grpc.add_HealthServicer_to_server(condition, server)
         names = (NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)

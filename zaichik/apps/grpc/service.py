@@ -36,7 +36,7 @@ from zaichik.apps.grpc.broker_pb2_grpc import BrokerServicer
 from zaichik.apps.grpc.logins import Logins
 from zaichik.apps.grpc.statuses import status_of
 from zaichik.apps.grpc.topic_settings import arguments_of, settings_of
-from zaichik.client.messages import Missed, StartAt
+from zaichik.client.messages import AckedBy, Missed, StartAt
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import Describe, Error, ErrorCode, Publish
 
@@ -61,10 +61,12 @@ class Service(BrokerServicer):
 
     Args:
         logins: what calls use.
+        acked_by: what has to have batches before they are answered; None: the broker alone.
     """
 
-    def __init__(self, logins: Logins) -> None:
+    def __init__(self, logins: Logins, acked_by: AckedBy | None = None) -> None:
         self._logins = logins
+        self._acked_by = acked_by
 
     # -- topics ----------------------------------------------------------------------------------
 
@@ -116,6 +118,7 @@ class Service(BrokerServicer):
                     [_to_publish(message) for message in request.messages],
                     producer=request.producer,
                     number=request.number,
+                    acked_by=self._acked_by,
                 )
                 response = pb.PublishResponse(
                     first_offset=result.first_offset,

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from zaichik import BrokerError, ConnectionLost, ZaichikError
+from zaichik import BrokerError, ConnectionLost, NotLossless, ZaichikError
 from zaichik_protocol import ErrorCode, Unencodable
 
 
@@ -78,6 +78,8 @@ def code_of(error: ZaichikError | Unencodable) -> Code:
         raise error
     if isinstance(error, Unencodable):
         return Code.INVALID_TOPIC_EXCEPTION
+    if isinstance(error, NotLossless):
+        return Code.POLICY_VIOLATION
     if isinstance(error, BrokerError):
         return _OF_THE_BROKER.get(ErrorCode(error.code), Code.UNKNOWN_SERVER_ERROR)
     return Code.UNKNOWN_SERVER_ERROR

@@ -13,6 +13,7 @@ from zaichik.apps.kafka.session import Counts, Shared
 from zaichik.apps.kafka.topics import DEFAULT_CAPACITY, Topics
 from zaichik.apps.users.connections import UserConnections
 from zaichik.base.clock import SystemClock
+from zaichik.client.messages import AckedBy
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.listener import Listener
 from zaichik.net.socket_stream import SocketStream
@@ -76,6 +77,7 @@ class Gateway:
         login: Endpoint | None = None,
         tls: SSLContext | None = None,
         reconnect_s: float = 60.0,
+        acked_by: AckedBy | None = None,
     ) -> "Gateway":
         """Returns a gateway at a port, which may be reached from then on.
 
@@ -88,6 +90,7 @@ class Gateway:
             login: see the class.
             tls: see the class.
             reconnect_s: see the class.
+            acked_by: see `Shared`. Topics that clients make lose nothing then.
 
         Raises:
             OSError: the port is not available.
@@ -98,7 +101,8 @@ class Gateway:
         await positions.load()
         listener = await Listener.open(host, port)
         shown_host, shown_port = advertise or (listener.host, listener.port)
-        shared = Shared(shown_host, shown_port, Topics(capacity), positions)
+        topics = Topics(capacity, is_lossless=acked_by is not None)
+        shared = Shared(shown_host, shown_port, topics, positions, acked_by=acked_by)
         return cls(client, listener, shared, login, tls, reconnect_s)
 
     @property

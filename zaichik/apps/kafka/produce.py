@@ -1,7 +1,8 @@
 """Storing records: Produce and InitProducerId.
 
 A response is sent when the broker has answered, so in a durable topic when the messages are on the
-disk: `acks=1` and `acks=all` are the same.
+disk: `acks=1` and `acks=all` are the same. But with `--acked-by`, that of `acks=all` is sent when
+the messages are replicated, too (AK-1). As in Kafka, it holds up those behind it.
 """
 
 import secrets
@@ -19,6 +20,7 @@ from zaichik.apps.kafka.names import refusal
 from zaichik.apps.kafka.producers import Producer
 from zaichik.apps.kafka.records import NO_PRODUCER, Produced, Row, unpack
 from zaichik.apps.kafka.session import Session
+from zaichik.client.messages import AckedBy
 from zaichik_protocol import Unencodable
 
 PRODUCER_BITS = 62  # of a random id: it is a positive number of 64 bits
@@ -26,6 +28,9 @@ PRODUCER_BITS = 62  # of a random id: it is a positive number of 64 bits
 MESSAGE_OVERHEAD = 8
 
 # How long a batch may wait for room: as long as its client says, within these.
+ALL = -1  # of `acks`
+NO_ROOM = "the topic has no room for it yet"
+NOT_REPLICATED = "it is stored, and is not replicated yet"
 LEAST_SECONDS = 1.0
 MOST_SECONDS = 300.0
 
@@ -47,10 +52,13 @@ async def init_producer_id(session: Session, request: Any, _version: int) -> Any
 async def produce(session: Session, request: Any, _version: int) -> Any:
     """Returns where each batch begins, or why it was not stored; None if nobody wants to know."""
     seconds = min(max(request.timeout_ms / 1000, LEAST_SECONDS), MOST_SECONDS)
+    acked_by = session.shared.acked_by
+    if request.acks != ALL:
+        acked_by = None
     topics = []
     for topic in request.topic_data:
         partitions = [
-            await _stored(session, topic.name, partition, seconds)
+            await _stored(session, topic.name, partition, seconds, acked_by)
             for partition in topic.partition_data
         ]
         topics.append(_Topic(name=topic.name, partition_responses=partitions))
@@ -59,13 +67,23 @@ async def produce(session: Session, request: Any, _version: int) -> Any:
     return ProduceResponse(throttle_time_ms=0, responses=topics)
 
 
-async def _stored(session: Session, topic: str, partition: Any, seconds: float) -> Any:
+async def _stored(
+    session: Session, topic: str, partition: Any, seconds: float, acked_by: AckedBy | None
+) -> Any:
     """Returns the response for a partition, after storing its batch."""
     code, offset, problem = Code.NONE, -1, None
     try:
         _check_place(topic, partition.index)
         batch = unpack(bytes(partition.records or b""))
-        offset = await _store(session, topic, batch, seconds)
+        acknowledgement = None
+        if acked_by is not None:
+            await _check_topic(session, topic)
+            acknowledgement = await session.client.acknowledgement(topic, acked_by)
+        offset, end = await _store(session, topic, batch, seconds)
+        if acknowledgement is not None:
+            acknowledgement.expect(offset, end - offset)
+            with _in_time(seconds, NOT_REPLICATED):
+                await acknowledgement.wait()
     except BadBatch as error:
         code, problem = error.code, str(error)
     except (ZaichikError, Unencodable) as error:
@@ -93,8 +111,15 @@ def _check_place(topic: str, partition: int) -> None:
         raise BadBatch("clients cannot write to this topic", refused)
 
 
-async def _store(session: Session, topic: str, batch: Produced, seconds: float) -> int:
-    """Returns the offset of the batch's first record, after storing it, or finding that it is.
+async def _check_topic(session: Session, topic: str) -> None:
+    """Refuse a topic that is not there, unless it can be made."""
+    code = await session.shared.topics.found(session.client, topic, create=True)
+    if code is not Code.NONE:
+        raise BadBatch("there is no such topic", code)
+
+
+async def _store(session: Session, topic: str, batch: Produced, seconds: float) -> tuple[int, int]:
+    """Returns where the batch begins and ends, after storing it, or finding that it is.
 
     A topic that is full may keep a batch waiting for longer than its client waits. A producer that
     is not idempotent gets an error then, and may store twice what it sends again, as in Kafka. An
@@ -104,33 +129,31 @@ async def _store(session: Session, topic: str, batch: Produced, seconds: float) 
         if not session.counts.headers:
             session.warn(f"headers of records for {topic[:80]!r} are dropped", "the first ones")
         session.counts.headers += batch.headers
-    code = await session.shared.topics.found(session.client, topic, create=True)
-    if code is not Code.NONE:
-        raise BadBatch("there is no such topic", code)
+    await _check_topic(session, topic)
     if batch.producer == NO_PRODUCER:
-        with _in_time(seconds):
+        with _in_time(seconds, NO_ROOM):
             return await _publish(session, topic, batch, None)
     producer = session.shared.producers.of(session.user, batch.producer, topic)
     # Checking and storing are one step.
-    with _in_time(seconds):
+    with _in_time(seconds, NO_ROOM):
         await producer.lock.acquire()
     try:
         known = producer.answer_of(batch)
         if known is not None:
-            return known.first_offset
+            return known.first_offset, known.end
         try:
-            first = await _publish(session, topic, batch, producer)
+            first, end = await _publish(session, topic, batch, producer)
         except (BadBatch, ZaichikError):
             producer.store_failed(batch)
             raise
-        producer.store_done(batch, first)
+        producer.store_done(batch, first, end)
     finally:
         producer.lock.release()
-    return first
+    return first, end
 
 
 @contextmanager
-def _in_time(seconds: float) -> Iterator[None]:
+def _in_time(seconds: float, problem: str) -> Iterator[None]:
     """End the block after that time.
 
     Raises:
@@ -140,16 +163,18 @@ def _in_time(seconds: float) -> Iterator[None]:
         with anyio.fail_after(seconds):
             yield
     except TimeoutError:
-        raise BadBatch("the topic has no room for it yet", Code.REQUEST_TIMED_OUT) from None
+        raise BadBatch(problem, Code.REQUEST_TIMED_OUT) from None
 
 
-async def _publish(session: Session, topic: str, batch: Produced, producer: Producer | None) -> int:
-    """Returns the offset of the batch's first record, after publishing it in as few pieces as fit.
+async def _publish(
+    session: Session, topic: str, batch: Produced, producer: Producer | None
+) -> tuple[int, int]:
+    """Returns where the batch begins and ends, after publishing it in as few pieces as fit.
 
     If a piece fails, the producer's repeat goes on with that piece.
     """
     rows = await _meant(session, topic, batch.rows)
-    done, first = 0, -1
+    done, first, end = 0, -1, 0
     if producer is not None and (begun := producer.stored_of(batch)) is not None:
         done, first = begun.count, begun.first_offset
     while done < len(rows):
@@ -157,10 +182,11 @@ async def _publish(session: Session, topic: str, batch: Produced, producer: Prod
         result = await session.client.publish_batch(topic, piece)
         if first < 0:
             first = result.first_offset
+        end = result.first_offset + result.stored
         done += len(piece)
         if producer is not None and done < len(rows):
             producer.store_begun(batch, done, first)
-    return first
+    return first, end
 
 
 def _piece(session: Session, rows: list[Row], start: int) -> list[Row]:

@@ -31,11 +31,19 @@ MAX_PRODUCERS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A batch that was stored."""
+    """A batch that was stored.
+
+    Attributes:
+        sequence: its number.
+        count: how many records it has.
+        first_offset: where it begins.
+        end: the offset after its last record that was stored; 0: it is not stored to its end.
+    """
 
     sequence: int
     count: int
     first_offset: int
+    end: int = 0
 
 
 @dataclass(slots=True)
@@ -92,12 +100,12 @@ class Producer:
         self._enter(batch.epoch)
         self.begun = Remembered(batch.sequence, count, first_offset)
 
-    def store_done(self, batch: Produced, first_offset: int) -> None:
-        """Note that all of it is stored, and is answered with that offset."""
+    def store_done(self, batch: Produced, first_offset: int, end: int) -> None:
+        """Note that all of it is stored, and is answered with that first offset."""
         self._enter(batch.epoch)
         self.begun = None
         self.next = (batch.sequence + len(batch.rows)) % SEQUENCES
-        self.batches.append(Remembered(batch.sequence, len(batch.rows), first_offset))
+        self.batches.append(Remembered(batch.sequence, len(batch.rows), first_offset, end))
 
     def store_failed(self, batch: Produced) -> None:
         """Note that it is not stored, or in part, so that it is the next one all the same."""

@@ -9,6 +9,7 @@ from zaichik.apps.kafka.positions import Positions
 from zaichik.apps.kafka.producers import Producers
 from zaichik.apps.kafka.readings import Readings, Room
 from zaichik.apps.kafka.topics import Topics
+from zaichik.client.messages import AckedBy
 
 logger = logging.getLogger("zaichik.kafka.session")
 
@@ -42,6 +43,7 @@ class Shared:
 
     Attributes:
         host, port: what clients are told to connect to.
+        acked_by: what has to have records before `acks=all` is answered; None: the broker alone.
         topics, coordinator, positions, producers, room, counts: see their classes.
     """
 
@@ -53,6 +55,7 @@ class Shared:
     producers: Producers = field(default_factory=Producers)
     room: Room = field(default_factory=Room)
     counts: Counts = field(default_factory=Counts)
+    acked_by: AckedBy | None = None
 
 
 @dataclass(slots=True)

@@ -25,10 +25,16 @@ class Topics:
 
     Args:
         capacity: most messages in a topic of a broker without a folder.
+        is_lossless: whether topics lose nothing before it is replicated (AK-1).
     """
 
-    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
-        self._capacity = capacity
+    def __init__(self, capacity: int = DEFAULT_CAPACITY, *, is_lossless: bool = False) -> None:
+        self._own: dict[str, Any] = {"retention_ttl": "forever"}
+        self._in_memory: dict[str, Any] = {"capacity": capacity}
+        if is_lossless:
+            self._own["overflow"] = "reject"
+            # The memory of each is reserved, and that of a million messages is much.
+            self._in_memory = {}
 
     async def found(self, client: Client, name: str, *, create: bool) -> Code:
         """Returns NONE if there is a topic of that name, or why there is none."""
@@ -49,7 +55,7 @@ class Topics:
             name: the topic's name.
             settings: more of `Client.create_topic`, which go before the gateway's own.
         """
-        wanted = {"retention_ttl": "forever"} | settings
+        wanted = self._own | settings
         try:
             await self._create(client, name, wanted)
         # Somebody else was quicker, and has other settings.
@@ -64,4 +70,4 @@ class Topics:
         try:
             await client.create_topic(name, durable=True, **wanted)
         except Unsupported:  # the broker has no folder for durable topics
-            await client.create_topic(name, **({"capacity": self._capacity} | wanted))
+            await client.create_topic(name, **(self._in_memory | wanted))

@@ -1,6 +1,7 @@
 """What a connected client says, and what it is answered: each packet after CONNECT."""
 
 import logging
+from collections.abc import Callable
 
 import anyio
 from anyio.abc import TaskGroup
@@ -30,10 +31,13 @@ from zaichik.apps.mqtt.packets import (
     Version,
     encode,
 )
+from zaichik.apps.mqtt.publisher import Outgoing, reason_of
+from zaichik.apps.mqtt.receipts import Receipts
 from zaichik.apps.mqtt.session import Session
 from zaichik.apps.mqtt.state import State
 from zaichik.apps.mqtt.subscribing import Granted, granted
 from zaichik.apps.mqtt.window import MOST_MESSAGES
+from zaichik.base.escapes import shown
 
 logger = logging.getLogger("zaichik.mqtt.conversation")
 
@@ -53,6 +57,7 @@ class Conversation:
     Attributes:
         session: see above.
         is_over: whether the client has said goodbye.
+        give_up: ends the connection, with a reason for the client and one for the log.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Conversation:
     ) -> None:
         self.session = session
         self.is_over = False
+        self.give_up: Callable[[ReasonCode, str], None] = lambda _code, _text: None
         self._state = state
         self._login = login
         self._delivery = delivery
@@ -75,11 +81,13 @@ class Conversation:
         self._tasks = tasks
         # Whether its will is to be published when the connection ends.
         self._has_will = True
+        self._receipts = Receipts(self._acknowledge, output.flush, self._not_replicated)
 
     def begin(self) -> None:
         """Send what an earlier connection has left in flight, and all that has come since."""
         delivery = self._delivery
         self._state.attend(delivery, self._tasks)
+        self._tasks.start_soon(self._receipts.run)
         self._output.on_room = self._pump
         self.session.delivery = delivery
         delivery.resume()
@@ -187,6 +195,7 @@ class Conversation:
         Raises:
             Ending: one of them ends the connection; those before it are acknowledged.
         """
+        await self._receipts.has_room()
         fresh: list[Publish] = []
         ending: Ending | None = None
         for number, message in enumerate(messages):
@@ -200,15 +209,16 @@ class Conversation:
                 break
         try:
             with anyio.CancelScope(shield=True):
-                codes = await self._stored(fresh)
+                stored = await self._stored(fresh)
         except ZaichikError:
             # They may be stored or not: the client sends them again.
             self.session.received -= {message.packet_id for message in fresh}
             raise
         for message in messages:
-            code = codes.get(id(message), ReasonCode.SUCCESS)
-            if message.qos or code.is_failure:
-                self._acknowledge(message, code)
+            item = stored.get(id(message))
+            # One of QoS 0 that was stored has no answer.
+            if message.qos or item is None or item.code.is_failure:
+                self._answer_for(message, item)
         if ending is not None:
             raise ending
 
@@ -230,19 +240,60 @@ class Conversation:
         received.add(message.packet_id)
         return True
 
-    async def _stored(self, messages: list[Publish]) -> dict[int, ReasonCode]:
+    async def _stored(self, messages: list[Publish]) -> dict[int, Outgoing]:
         """Returns how it went, by the object's identity."""
         if not messages:
             return {}
-        state = self._state
-        allowed = [
-            message for message in messages if not message.retain or await self._may_retain(message)
-        ]
-        found = await state.publisher.publish(self._login.client, allowed, self.session.id.text)
-        codes = dict.fromkeys(map(id, messages), ReasonCode.NOT_AUTHORIZED)
-        for message, code in zip(allowed, found, strict=True):
-            codes[id(message)] = code
-        return codes
+        publisher = self._state.publisher
+        stored: dict[int, Outgoing] = {}
+        allowed: list[Publish] = []
+        for message in messages:
+            if not message.retain or await self._may_retain(message):
+                allowed.append(message)
+            else:
+                stored[id(message)] = Outgoing(message, "", b"", ReasonCode.NOT_AUTHORIZED)
+        for item in await publisher.store(self._login.client, allowed, self.session.id.text):
+            stored[id(item.message)] = item
+        return stored
+
+    def _answer_for(self, message: Publish, item: Outgoing | None) -> None:
+        """Acknowledge a message, when that may be.
+
+        Args:
+            message: the message.
+            item: how it went; None: it is one of QoS 2 that was stored before.
+        """
+        if item is None:
+            waits = self.session.unreplicated.get(message.packet_id)
+            self._receipts.add(message, ReasonCode.SUCCESS, waits)
+            return
+        if not item.is_replicable and self._knows_one_answer(message):
+            return
+        if message.qos == 2 and item.acknowledgement is not None:
+            # It may be sent again before it is replicated.
+            self.session.unreplicated[message.packet_id] = item.acknowledgement
+        self._receipts.add(message, item.code, item.acknowledgement)
+
+    def _not_replicated(self, message: Publish, error: ZaichikError) -> ReasonCode | None:
+        """Returns the code for a message that is not replicated; None: it gets no answer."""
+        logger.warning("a message to '%s' is not acknowledged: %s", shown(message.topic), error)
+        if self._knows_one_answer(message):
+            return None
+        return reason_of(error)
+
+    def _knows_one_answer(self, message: Publish) -> bool:
+        """End the connection if the client would take any answer for replicated.
+
+        Returns whether it would: those of version 3.1.1 know no other.
+        """
+        if not message.qos or self._version is not Version.MQTT_3_1_1:
+            return False
+        # It is to be stored when it comes again.
+        self.session.received.discard(message.packet_id)
+        self.session.unreplicated.pop(message.packet_id, None)
+        text = "its message is not replicated, and it has no word for that"
+        self.give_up(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, text)
+        return True
 
     async def _may_retain(self, message: Publish) -> bool:
         """Returns whether a message may be retained.
@@ -253,6 +304,8 @@ class Conversation:
         return await self._state.rights.may_publish(self._login, space)
 
     def _acknowledge(self, message: Publish, code: ReasonCode) -> None:
+        if message.qos == 2:
+            self.session.unreplicated.pop(message.packet_id, None)
         if code.is_failure:
             if message.qos == 2:
                 self.session.received.discard(message.packet_id)

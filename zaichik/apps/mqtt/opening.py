@@ -107,6 +107,7 @@ async def opened(
                 del state.sessions.all[name]
             raise
         conversation = _conversation(state, connect, login, session, output, tasks)
+        conversation.give_up = connection.give_up
         state.connected[name] = connection
         output.write(encode(_answer(state, connect, name, is_present=is_present), connect.version))
         conversation.begin()

@@ -12,15 +12,20 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from zaichik import BrokerError, Client, EpochChanged
+from zaichik import BrokerError, Client, EpochChanged, NotLossless, ZaichikError
 from zaichik.apps.mqtt import forwarding
 from zaichik.apps.mqtt.packets import NO_PROPERTIES, Publish, ReasonCode
 from zaichik.apps.mqtt.publications import Publication, Publications
 from zaichik.apps.mqtt.retained import Retained, Row
 from zaichik.apps.mqtt.spaces import RETAINED, Spaces, is_storable
 from zaichik.base.escapes import shown
+from zaichik.client.messages import AckedBy
 from zaichik_protocol import ErrorCode
+
+if TYPE_CHECKING:
+    from zaichik.client.replication.acknowledgement import Acknowledgement
 
 logger = logging.getLogger("zaichik.mqtt.publisher")
 
@@ -49,12 +54,16 @@ class Outgoing:
         space: the broker's topic for it.
         key: its key there.
         code: how it went.
+        acknowledgement: what its own one waits for; None: for nothing.
+        is_replicable: whether it can be acknowledged after replication, if it is to be.
     """
 
     message: Publish
     space: str
     key: bytes
     code: ReasonCode = ReasonCode.SUCCESS
+    acknowledgement: "Acknowledgement | None" = None
+    is_replicable: bool = True
 
     @property
     def size(self) -> int:
@@ -71,6 +80,7 @@ class Publisher:
         publications: by the broker's topic, what is known of the messages in it.
         retained: the retained messages.
         now_us: the time.
+        acked_by: what has to have messages before they are acknowledged; None: the broker alone.
     """
 
     def __init__(
@@ -80,6 +90,7 @@ class Publisher:
         publications: dict[str, Publications],
         retained: Retained,
         now_us: Callable[[], int],
+        acked_by: AckedBy | None = None,
     ) -> None:
         # By the broker's topic, the offset after the last message that was stored by the gateway.
         self.ends = dict.fromkeys(spaces.names, 0)
@@ -88,6 +99,7 @@ class Publisher:
         self._publications = publications
         self._retained = retained
         self._now_us = now_us
+        self._acked_by = acked_by
 
     def outgoing(self, message: Publish) -> Outgoing:
         """Returns where a message goes; or, in its code, why it goes nowhere (MQ-1)."""
@@ -115,6 +127,8 @@ class Publisher:
     ) -> list[ReasonCode]:
         """Returns when these are stored, or refused: for each message, how it went (G-3).
 
+        Nobody waits for their replication: it is for wills.
+
         Args:
             via: the client of the user who publishes.
             messages: in their order.
@@ -126,14 +140,34 @@ class Publisher:
             ConnectionLost: the broker is gone.
             EpochChanged: a topic is another one by now.
         """
+        items = await self._stored(via, messages, publisher, number)
+        return [item.code for item in items]
+
+    async def store(
+        self, via: Client, messages: Sequence[Publish], publisher: str
+    ) -> list[Outgoing]:
+        """Returns when these are stored, or refused: how, and what their acknowledgements wait for.
+
+        Args and errors are those of `publish`.
+        """
+        return await self._stored(via, messages, publisher, 0, self._acked_by)
+
+    async def _stored(
+        self,
+        via: Client,
+        messages: Sequence[Publish],
+        publisher: str,
+        number: int,
+        acked_by: AckedBy | None = None,
+    ) -> list[Outgoing]:
         items = [self.outgoing(message) for message in messages]
         await self._store_retained([item for item in items if item.message.retain])
         good = [item for item in items if not item.code.is_failure]
         for space in self._spaces.names:
             mine = [item for item in good if item.space == space]
             for batch in self._batches(via, mine):
-                await self._store(via, space, batch, publisher, number)
-        return [item.code for item in items]
+                await self._store(via, space, batch, publisher, number, acked_by)
+        return items
 
     def _batches(self, via: Client, items: list[Outgoing]) -> list[list[Outgoing]]:
         """Returns these in pieces that the broker takes as a batch."""
@@ -149,9 +183,26 @@ class Publisher:
         return batches
 
     async def _store(
-        self, via: Client, space: str, batch: list[Outgoing], publisher: str, number: int
+        self,
+        via: Client,
+        space: str,
+        batch: list[Outgoing],
+        publisher: str,
+        number: int,
+        acked_by: AckedBy | None,
     ) -> None:
         publications = self._publications[space]
+        acknowledgement = None
+        # Of QoS 0, nothing is acknowledged.
+        if acked_by is not None and any(item.message.qos for item in batch):
+            try:
+                # The gateway's own client follows the watermark, for all users.
+                acknowledgement = await self._client.acknowledgement(space, acked_by)
+            except (NotLossless, BrokerError) as error:
+                _refuse(batch, error)
+                for item in batch:
+                    item.is_replicable = False
+                return
         # The reader's own connection has answers and echoes in order.
         pending = None
         if via is not self._client:
@@ -165,25 +216,34 @@ class Publisher:
         except EpochChanged:
             raise
         except BrokerError as error:
-            await self._store_singly(via, space, batch, publisher, error)
+            await self._store_singly(via, space, batch, publisher, error, acked_by)
         else:
             dropped = set(result.dropped)
             stored = [item for index, item in enumerate(batch) if index not in dropped]
             publications.note(result.first_offset, _noted(stored, publisher))
             self.ends[space] = max(self.ends[space], result.first_offset + result.stored)
+            if acknowledgement is not None:
+                acknowledgement.expect(result.first_offset, result.stored)
+                for item in batch:
+                    item.acknowledgement = acknowledgement
         finally:
             if pending is not None:
                 publications.answered(pending)
 
     async def _store_singly(
-        self, via: Client, space: str, batch: list[Outgoing], publisher: str, error: BrokerError
+        self,
+        via: Client,
+        space: str,
+        batch: list[Outgoing],
+        publisher: str,
+        error: BrokerError,
+        acked_by: AckedBy | None,
     ) -> None:
         if len(batch) > 1:
             for item in batch:
-                await self._store(via, space, [item], publisher, 0)
+                await self._store(via, space, [item], publisher, 0, acked_by)
             return
-        batch[0].code = reason_of(error)
-        logger.warning("a message to '%s' was refused: %s", shown(batch[0].message.topic), error)
+        _refuse(batch, error)
 
     async def _store_retained(self, items: list[Outgoing]) -> None:
         """Store rows of the table, and deletions."""
@@ -271,6 +331,15 @@ def _noted(items: list[Outgoing], publisher: str) -> list[Publication]:
     return noted
 
 
-def reason_of(error: BrokerError) -> ReasonCode:
-    """Returns the reason code for an error of the broker."""
-    return REASONS.get(error.code, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)
+def _refuse(batch: list[Outgoing], error: ZaichikError) -> None:
+    for item in batch:
+        item.code = reason_of(error)
+    logger.warning("a message to '%s' was refused: %s", shown(batch[0].message.topic), error)
+
+
+def reason_of(error: ZaichikError) -> ReasonCode:
+    """Returns the reason code for an error of the broker, or of our client."""
+    code = 0
+    if isinstance(error, BrokerError):
+        code = error.code
+    return REASONS.get(code, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)

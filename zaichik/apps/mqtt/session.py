@@ -16,6 +16,7 @@ from zaichik.apps.mqtt.window import Window
 
 if TYPE_CHECKING:
     from zaichik.apps.mqtt.delivery import Delivery
+    from zaichik.client.replication.acknowledgement import Acknowledgement
 
 # Seconds; a session with this expiry never ends.
 NEVER = 0xFFFFFFFF
@@ -62,6 +63,7 @@ class Session:
         quota: what they take.
         window: what is in flight to the client.
         received: identifiers of messages of QoS 2 that are stored and not released yet (MQ-6).
+        unreplicated: of these, what the acknowledgement of each waits for, if it does (AK-1).
         places: by the broker's topic, where it goes on; without one, at the end.
         delivery: what sends to its client; None while it is away.
         is_changed: whether it may have another position than the one that was stored.
@@ -75,6 +77,7 @@ class Session:
     quota: FilterQuota = field(default_factory=FilterQuota)
     window: Window = field(default_factory=Window)
     received: set[int] = field(default_factory=set)
+    unreplicated: "dict[int, Acknowledgement]" = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     delivery: "Delivery | None" = None
     is_changed: bool = False

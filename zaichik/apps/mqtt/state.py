@@ -33,6 +33,7 @@ from zaichik.apps.mqtt.subscription import Subscription, Subscriptions
 from zaichik.apps.mqtt.tail import Entry, Tail
 from zaichik.apps.mqtt.wills import Wills
 from zaichik.base.escapes import shown
+from zaichik.client.messages import AckedBy
 
 if TYPE_CHECKING:
     from zaichik.apps.mqtt.connection import Connection
@@ -51,10 +52,12 @@ class Options:
     Attributes:
         trees: topics of the broker that are trees of MQTT topics (MQ-2).
         max_retained: the most retained messages, if the table for them is made now.
+        acked_by: what has to have messages before they are acknowledged; None: the broker alone.
     """
 
     trees: tuple[str, ...] = ()
     max_retained: int = topics.MAX_RETAINED
+    acked_by: AckedBy | None = None
 
 
 class State:
@@ -97,7 +100,9 @@ class State:
         subscriptions = Subscriptions()
         self.sources = Sources(self.spaces, subscriptions, publications, self.counters)
         self.retained = Retained()
-        self.publisher = Publisher(client, self.spaces, publications, self.retained, now_us)
+        self.publisher = Publisher(
+            client, self.spaces, publications, self.retained, now_us, options.acked_by
+        )
         self.sessions = Sessions(
             client, self.spaces, self.tails, subscriptions, self.counters, now_us
         )
@@ -121,7 +126,12 @@ class State:
         Raises:
             NotATable, ZaichikError: see `topics.prepare`.
         """
-        await topics.prepare(self.client, self.spaces.names[1:], self._options.max_retained)
+        await topics.prepare(
+            self.client,
+            self.spaces.names[1:],
+            self._options.max_retained,
+            is_lossless=self._options.acked_by is not None,
+        )
         rows = await topics.rows(self.client, (RETAINED, SESSIONS, WILLS))
         for offset, (topic, data) in enumerate(rows[RETAINED].items()):
             self._restore_retained(topic, data, offset)

@@ -16,6 +16,9 @@ CAPACITY = 1_000_000
 MAX_BYTES = 256 * MIB
 
 MAX_RETAINED = 100_000
+# Of topics whose messages are acknowledged after replication; in memory, it is reserved.
+LOSSLESS: dict[str, Any] = {"overflow": "reject", "retention_ttl": "forever"}
+
 RETAINED_BYTES = 64 * MIB
 # A session is some hundred bytes.
 STATE_BYTES = 16 * MIB
@@ -26,26 +29,37 @@ class NotATable(Exception):
 
 
 async def prepare(
-    client: Client, trees: Iterable[str] = (), max_retained: int = MAX_RETAINED
+    client: Client,
+    trees: Iterable[str] = (),
+    max_retained: int = MAX_RETAINED,
+    *,
+    is_lossless: bool = False,
 ) -> None:
     """Make the topics that are not there; those that are keep their settings.
 
     Args:
         client: the gateway's own.
-        trees: topics that are trees, made with the broker's defaults.
+        trees: topics that are trees, made with the broker's defaults unless they are lossless.
         max_retained: the most retained messages.
+        is_lossless: whether messages are to lose nothing before they are replicated (AK-1).
 
     Raises:
         NotATable: one is another kind of topic.
         ZaichikError: the broker has no room for one.
     """
-    await _create(client, MAIN, {"log_bytes": LOG_BYTES}, capacity=CAPACITY, max_bytes=MAX_BYTES)
+    settings: dict[str, Any] = {"capacity": CAPACITY, "max_bytes": MAX_BYTES}
+    if is_lossless:
+        settings = LOSSLESS
+    await _create(client, MAIN, {"log_bytes": LOG_BYTES}, **settings)
     await _create(client, RETAINED, {}, table=True, capacity=max_retained, max_bytes=RETAINED_BYTES)
     for name in (SESSIONS, WILLS):
         await _create(client, name, {}, table=True, max_bytes=STATE_BYTES)
     for name in trees:
         with suppress(TopicExists, Forbidden):
-            await client.create_topic(name)
+            if is_lossless:
+                await _create(client, name, {}, **LOSSLESS)
+            else:
+                await client.create_topic(name)
     for name in (RETAINED, SESSIONS, WILLS):
         state = await client.topic(name)
         if state is not None and not state["settings"].get("table"):

@@ -50,6 +50,7 @@ from zaichik.apps.web.topics.front import Topics, TopicsRoute
 from zaichik.base.build import VERSION
 from zaichik.base.clock import Clock, SystemClock
 from zaichik.base.escapes import harmless
+from zaichik.client.messages import AckedBy
 from zaichik.net.background import BackgroundTasks, every
 from zaichik_protocol import Unencodable
 
@@ -77,6 +78,8 @@ class Options:
         port: where it listens, for the name of the cookie: cookies belong to a host, whatever the
             port.
         scraped: what programs may read at `/metrics`; None: what everybody may see.
+        acked_by: what has to have messages of programs before they are answered; None: the broker
+            alone.
     """
 
     endpoint: Endpoint
@@ -85,6 +88,7 @@ class Options:
     can_write: bool = False
     port: int = 0
     scraped: Scraped | None = None
+    acked_by: AckedBy | None = None
 
 
 class Web:
@@ -133,7 +137,9 @@ class Web:
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
         counts = Counts()
-        topics = Topics(self._program, counts, can_write=options.can_write)
+        topics = Topics(
+            self._program, counts, can_write=options.can_write, acked_by=options.acked_by
+        )
         routes.append(TopicsRoute(topics))
         scraped = options.scraped or Scraped(endpoint=options.endpoint)
         routes += Scraping(scraped, tasks, self.sessions.pages, counts).routes

@@ -29,7 +29,7 @@ from importlib.resources import files
 from rich.console import Console
 
 from zaichik.base.extras import getting
-from zaichik.cli import connecting, default_ports, front_end
+from zaichik.cli import acked_by, connecting, default_ports, front_end
 from zaichik.cli.arguments import Namespace, argument
 from zaichik.cli.failure import Failure, listening, restated
 
@@ -41,6 +41,7 @@ MISSING = (
 ARGUMENTS = (
     front_end.HOST,
     front_end.port(default_ports.GRPC),
+    front_end.ACKED_BY,
     argument("--proto", "print the declaration of the service, and do nothing else"),
     *front_end.OPTIONS,
 )
@@ -70,6 +71,7 @@ async def _serve(arguments: Namespace, console: Console) -> None:
             port=arguments.port,
             certificate=certificate,
             reconnect=arguments.reconnect,
+            acked_by=acked_by.chosen(arguments),
         )
         with (
             restated(CannotServe),

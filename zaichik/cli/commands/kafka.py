@@ -8,6 +8,9 @@ Without --sasl it listens on this machine only, and everyone who reaches it acts
 one whose login the gateway has. With --sasl, each client logs in as a user of the broker, with
 SASL/PLAIN. For other machines, that needs TLS as well.
 
+With --acked-by kafka, acks=all waits until the Kafka behind the broker has the records, too. That
+takes a bridge for each topic (`zaichik bridge`).
+
 If the connection to the broker is lost, the gateway tries to reconnect, and its clients wait.
 SIGTERM stops it with exit code 0, Ctrl-C with 130.
 
@@ -25,7 +28,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from zaichik.base.extras import getting
-from zaichik.cli import address, connecting, default_ports, front_end, quantities
+from zaichik.cli import acked_by, address, connecting, default_ports, front_end, quantities
 from zaichik.cli.arguments import Namespace, argument
 from zaichik.cli.failure import Failure, listening
 
@@ -61,6 +64,7 @@ ARGUMENTS = (
         quantities.positive,
         default=DEFAULT_CAPACITY,
     ),
+    front_end.ACKED_BY,
     argument("--sasl", "have each client log in as a user of the broker"),
     *front_end.OPTIONS,
 )
@@ -91,6 +95,7 @@ async def _serve(arguments: Namespace, console: Console) -> None:
                 login=login,
                 tls=tls,
                 reconnect_s=arguments.reconnect,
+                acked_by=acked_by.chosen(arguments),
             )
         await _check_reachable(gateway, arguments)
         async with front_end.until_stopped(arguments) as tasks:

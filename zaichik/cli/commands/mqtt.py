@@ -9,6 +9,9 @@ password, or a token in the place of the password. Otherwise it listens on this 
 you insist. If the connection to the broker is lost, the gateway tries to reconnect, and its clients
 wait. SIGTERM stops it with exit code 0, Ctrl-C with 130.
 
+With --acked-by kafka, PUBACK and PUBREC wait until Kafka has the message, too. That takes a bridge
+for the topic `mqtt` (`zaichik bridge`), which the gateway makes so that it loses nothing.
+
 With --websocket, pages of this machine may connect as well, and those that --allow-origin names.
 
 Examples:
@@ -38,7 +41,7 @@ from zaichik.apps.mqtt.topics import MAX_RETAINED, NotATable
 from zaichik.apps.web.names import NotAName, PageName
 from zaichik.base.clock import SystemClock
 from zaichik.base.extras import getting
-from zaichik.cli import address, connecting, default_ports, front_end
+from zaichik.cli import acked_by, address, connecting, default_ports, front_end
 from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, listening, restated
 from zaichik.net.listener import Listener
@@ -112,6 +115,7 @@ ARGUMENTS = (
         action="append",
         default=[],
     ),
+    front_end.ACKED_BY,
     argument("--insecure", "serve other machines without a login, or without TLS"),
     *front_end.OPTIONS,
 )
@@ -140,7 +144,7 @@ async def _serve(arguments: Namespace, console: Console) -> None:
                 arguments.host,
                 arguments.port,
                 SystemClock(),
-                Options(tuple(arguments.tree), arguments.max_retained),
+                Options(tuple(arguments.tree), arguments.max_retained, acked_by.chosen(arguments)),
                 tls,
                 arguments.reconnect,
                 websockets,

@@ -9,6 +9,9 @@ stored twice. If the broker is restarted, its topics are gone, except durable on
 continues, and the exit code is 1. A topic created with --overflow reject makes publishers wait for
 its readers.
 
+With --acked-by kafka it ends when Kafka has the messages, too. That takes a bridge (`zaichik
+bridge`), and a topic that loses nothing: created with --overflow reject --retention forever.
+
 A topic created by publishing keeps nothing for later readers, unless the broker was started with
 another default: subscribe first, or create the topic with --retention before you publish to it.
 
@@ -22,6 +25,7 @@ Examples:
   zaichik publish log --file access.log --key-regex '^(\S+)'
   zaichik publish orders --file orders.jsonl --key-json customer
   zaichik publish rates --key EUR --tombstone   # delete a key from a table
+  zaichik publish orders pears --acked-by kafka # returns when Kafka has it, too
 
 With --key-regex or --key-json, a message in which no key is found is published without one.
 """
@@ -31,10 +35,11 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+import anyio
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -46,13 +51,14 @@ from rich.progress import (
 )
 
 from zaichik.base.escapes import shown
-from zaichik.cli import connecting, names, screen
+from zaichik.cli import acked_by, connecting, names, screen
 from zaichik.cli.arguments import Namespace, WrongUsage, argument, one_of
 from zaichik.cli.failure import Failure
 from zaichik.cli.lines import Lines, reading
 from zaichik.client.client import Client
 from zaichik.client.errors import ZaichikError
 from zaichik.client.producer import Producer
+from zaichik.net.background import BackgroundTasks
 
 LOST = (
     "nobody is subscribed to {}, and it keeps nothing for later readers (retention 0), so what you "
@@ -63,6 +69,12 @@ LOST = (
 NO_TABLE = (
     "{} is not a table: no key was deleted, and what you published is a message without a payload"
 )
+
+WAITS = (
+    "{} is published, and {} does not have all of it yet. Is its bridge running (zaichik bridge)? "
+    "Ctrl-C ends the wait"
+)
+PATIENCE_SECONDS = 3.0  # a bridge takes much less
 
 # The key of a payload; the number is that of its line, for errors.
 KeyOf = Callable[[bytes, int], bytes | None]
@@ -102,6 +114,7 @@ ARGUMENTS = (
         ),
     ),
     argument("--tombstone", "delete KEY from a table, instead of sending messages"),
+    acked_by.option("end when WHAT has all messages, too; WHAT is kafka"),
     connecting.ADDRESS,
     connecting.RECONNECT,
     argument("--json", "print the summary as one JSON object on standard output"),
@@ -115,10 +128,9 @@ async def run(arguments: Namespace, console: Console) -> None:
     key_of = _key_of(arguments)
     messages = _messages(arguments, key_of)
     async with connecting.connected(arguments, "publish") as client:
-        tally = _Tally(arguments.topic)
+        tally = _Tally(arguments.topic, arguments.acked_by)
         try:
-            async with client.producer(arguments.topic) as producer:
-                tally.producer = producer
+            async with _producer(client, arguments, tally) as producer:
                 for payload, key in messages:
                     await producer.send(payload, key)
                     tally.sent += 1
@@ -157,6 +169,26 @@ def _messages(arguments: Namespace, key_of: KeyOf) -> Sequence[tuple[bytes | Non
     return [(payload, key_of(payload, number)) for number, payload in enumerate(payloads, 1)]
 
 
+@asynccontextmanager
+async def _producer(
+    client: Client, arguments: Namespace, tally: "_Tally"
+) -> AsyncIterator[Producer]:
+    """Returns the producer; the end of the block waits until all is done."""
+    by = acked_by.chosen(arguments)
+    async with BackgroundTasks() as tasks, client.producer(arguments.topic, acked_by=by) as made:
+        tally.producer = made
+        tally.has_begun = True
+        yield made
+        if by is not None:
+            tasks.group.start_soon(_say_that_it_waits, tally)
+
+
+async def _say_that_it_waits(tally: "_Tally") -> None:
+    """Without a bridge, a command would wait for ever, and nobody would know what for."""
+    await anyio.sleep(PATIENCE_SECONDS)
+    screen.remark(WAITS.format(shown(tally.topic), tally.acked_by), "yellow")
+
+
 async def _state(client: Client, topic: str) -> dict[str, Any] | None:
     """Returns what the broker reports of the topic; None if it does not."""
     try:
@@ -185,15 +217,19 @@ class _Tally:
     """Messages sent, the broker's answers to them, and the time it took."""
 
     producer: Producer
+    has_begun = False
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, acked_by: str | None) -> None:
         self.topic = topic
+        self.acked_by = acked_by
         self.sent = 0
         self._began = time.perf_counter()
 
     @property
     def confirmed(self) -> int:
         """Messages that the broker has confirmed."""
+        if not self.has_begun:
+            return 0
         return self.producer.stored + self.producer.compacted
 
     def show(self, *, as_json: bool) -> None:
@@ -201,13 +237,16 @@ class _Tally:
         seconds = time.perf_counter() - self._began
         stored, compacted = self.producer.stored, self.producer.compacted
         rate = self.confirmed / seconds
+        settled = self.producer.settled
         if as_json:
-            told = {
+            told: dict[str, Any] = {
                 "topic": self.topic,
                 "published": self.confirmed,
                 "stored": stored,
                 "compacted": compacted,
             }
+            if self.acked_by is not None:
+                told["acknowledged"] = settled
             screen.print_json(
                 told | {"seconds": round(seconds, 6), "messages_per_second": round(rate, 1)}
             )
@@ -218,6 +257,7 @@ class _Tally:
             f"{compacted:,}"
             f" in {seconds:.3g} s ({rate:,.0f} messages/s)"
             + (f"; {unknown:,} more not confirmed" * bool(unknown))
+            + (f"; {settled:,} acknowledged by {self.acked_by}" if self.acked_by else "")
         )
 
 

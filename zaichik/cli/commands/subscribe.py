@@ -20,6 +20,7 @@ Examples:
   zaichik subscribe orders --name billing            # where billing stopped
   zaichik subscribe orders --name billing --forget   # drop its position
   zaichik subscribe 'orders.*'                       # orders.de, orders.fr ...
+  zaichik subscribe orders --acked-by kafka          # only what Kafka has, too
 
 A TOPIC with a * is a pattern: * stands for one or more characters but a dot, ** for any number of
 any characters. All topics that match are read, also those that come later, except for the broker's
@@ -53,7 +54,7 @@ from rich.text import Text
 
 from zaichik.base.counted import counted
 from zaichik.base.escapes import shown, shown_key
-from zaichik.cli import connecting, missed, names, quantities, screen
+from zaichik.cli import acked_by, connecting, missed, names, quantities, screen
 from zaichik.cli.arguments import Namespace, WrongUsage, argument, within
 from zaichik.cli.quantities import positive
 from zaichik.cli.screen import json_bytes
@@ -104,6 +105,7 @@ ARGUMENTS = (
     argument("--count N", "stop after this many messages", positive),
     argument("--name NAME", "resume where the last reader of this name stopped", _reader),
     argument("--forget", "only have the broker forget the position of --name"),
+    acked_by.option("hold back messages that WHAT does not have yet; WHAT is kafka"),
     argument("--events", "also report what was missed, and topics that have gone or can't be read"),
     argument("--json", "print one JSON object per line"),
     argument("-v --verbose", "in a pipe, too, print offset, time and key, and escape characters"),
@@ -172,6 +174,8 @@ def _check_pattern(arguments: Namespace) -> None:
         raise WrongUsage(f"{problem}, and --from {arguments.start} is an offset of one; {advice}")
     if arguments.until is not None:
         raise WrongUsage(f"{problem}, and --until is an offset of one; {advice}")
+    if arguments.acked_by is not None:
+        raise WrongUsage(f"{problem}, and --acked-by is for one at a time; {advice}")
     if arguments.forget:
         raise WrongUsage(f"{problem}, and --forget is for one at a time; {advice}")
 
@@ -187,6 +191,7 @@ def _subscription(
         credit_bytes=CREDIT_BYTES,
         name=arguments.name or "",
         events=True,
+        acked_by=acked_by.chosen(arguments),
     )
 
 

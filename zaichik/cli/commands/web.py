@@ -40,6 +40,7 @@ from rich.text import Text
 from zaichik.apps.web.names import NotAName, PageName
 from zaichik.base.extras import getting
 from zaichik.cli import (
+    acked_by,
     address,
     connecting,
     default_ports,
@@ -100,6 +101,7 @@ ARGUMENTS = (
     ),
     argument("--tls-cert FILE", "serve the page over TLS: its certificate, PEM", Path),
     argument("--tls-key FILE", "the certificate's private key, PEM", Path),
+    acked_by.option("answer what programs publish when WHAT has it, too; WHAT is kafka"),
     argument("--insecure", "serve other machines without a login, or without TLS"),
     argument("--json", "when ready, print one JSON object: url, pid, broker"),
     until_stdin_closes.OPTION,
@@ -163,6 +165,7 @@ async def _serve(arguments: Namespace, console: Console) -> None:
             can_write=arguments.write,
             port=here.port,
             scraped=scraped,
+            acked_by=acked_by.chosen(arguments),
         )
         # Signals are caught before the announcement: a program that waits for it may send one right
         # away.

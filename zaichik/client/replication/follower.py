@@ -101,6 +101,8 @@ class WatermarkFollower:
         self._describe = describe
         self._watermark: Watermark | None = None
         self._begun = Wakeup()
+        # How many wait for that.
+        self._waiting = 0
         self._news = Wakeup()
         self._failure: Lost | None = None
         # All that somebody holds. Who has given up holds none, so nothing is kept for them.
@@ -120,7 +122,11 @@ class WatermarkFollower:
             BrokerError, ConnectionLost: the watermark cannot be followed.
         """
         if not self._begun.is_set():
-            await self._begun.wait()
+            self._waiting += 1
+            try:
+                await self._begun.wait()
+            finally:
+                self._waiting -= 1
         if self._failure is not None:
             raise self._failure()
 
@@ -172,7 +178,7 @@ class WatermarkFollower:
 
     @property
     def _is_used(self) -> bool:
-        return bool(self._held or self._inboxes)
+        return bool(self._held or self._inboxes or self._waiting)
 
     # -- following -------------------------------------------------------------------------------
 
@@ -181,7 +187,7 @@ class WatermarkFollower:
         failure: Lost = partial(ConnectionLost, "this client was closed")
         try:
             await self._look()
-            while self._is_used or not self._begun.is_set():
+            while self._is_used:
                 try:
                     await self._follow()
                 except NoWatermark as reason:
@@ -243,7 +249,7 @@ class WatermarkFollower:
 
     async def _take_all(self, inbox: Inbox) -> None:
         idle_s = 0.0
-        while idle_s < IDLE_SECONDS:
+        while True:
             # News that come from here on end the wait below.
             self._news = Wakeup()
             self._check(inbox)
@@ -257,6 +263,8 @@ class WatermarkFollower:
                 await self._look_after()
             if self._is_used:
                 idle_s = 0.0
+            elif idle_s >= IDLE_SECONDS:
+                return
 
     def _wake(self) -> None:
         self._news.set()

@@ -35,7 +35,7 @@ from zaichik.apps.web.topics.publishing import Publishing
 from zaichik.apps.web.topics.reading import FIRST_S, Reading, Wanted
 from zaichik.apps.web.topics.settling import Settling
 from zaichik.apps.web.topics.statuses import RETRY_S, Refusal
-from zaichik.client.messages import start_written
+from zaichik.client.messages import AckedBy, start_written
 from zaichik_protocol import Unencodable
 
 MOST_STREAMS = 64
@@ -78,6 +78,7 @@ class Topics:
         asker: returns the session of a request.
         counts: counts what is answered.
         can_write: whether programs may publish and settle.
+        acked_by: what has to have messages before they are answered; None: the broker alone.
     """
 
     def __init__(
@@ -86,11 +87,12 @@ class Topics:
         counts: Counts,
         *,
         can_write: bool,
+        acked_by: AckedBy | None = None,
     ) -> None:
         self._counts = counts
         self._asker = asker
         self._can_write = can_write
-        self._publishing = Publishing(counts)
+        self._publishing = Publishing(counts, acked_by)
         self._settling = Settling()
         self._bodies = Bodies(64 * MOST_SETTLING)
         self._places = Places(MOST_STREAMS, "TOO_MANY_STREAMS", "streams")

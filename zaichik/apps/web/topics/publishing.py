@@ -1,7 +1,8 @@
 """A body becomes a message as it is, or a batch of lines, and the answer says where it is stored.
 
 A request waits for room in a full topic for `PUBLISH_S` and no longer. What it could not store by
-then is given up (see `producers`).
+then is given up (see `producers`). With `--acked-by`, the rest of that time is for the replication
+of what is stored (AK-1).
 """
 
 import json
@@ -11,7 +12,7 @@ from typing import Any
 import anyio
 from starlette.requests import Request
 
-from zaichik import BatchResult, BrokerError, ProducerUnknown
+from zaichik import BatchResult, BrokerError, ProducerUnknown, ReplicationLost
 from zaichik.apps.web.topics.bodies import Bodies
 from zaichik.apps.web.topics.counts import Counts
 from zaichik.apps.web.topics.idempotency import Attempt, Idempotency
@@ -20,11 +21,12 @@ from zaichik.apps.web.topics.link import Line
 from zaichik.apps.web.topics.places import Places
 from zaichik.apps.web.topics.producers import Number
 from zaichik.apps.web.topics.statuses import RETRY_S, Refusal
-from zaichik.client.messages import batch_of
+from zaichik.client.messages import AckedBy, batch_of
 from zaichik_protocol import Batch
 
 LINES = "application/x-ndjson"
 PUBLISH_S = 5.0
+REPLICATED_S = PUBLISH_S  # since the request began
 # How many requests may wait for the broker: half of all connections, so that a full topic does not
 # keep everybody else out.
 MOST_PUBLISHES = 128
@@ -38,10 +40,12 @@ class Publishing:
 
     Args:
         counts: counts what is published.
+        acked_by: what has to have messages before they are answered; None: the broker alone.
     """
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: Counts, acked_by: AckedBy | None = None) -> None:
         self._counts = counts
+        self._acked_by = acked_by
         self._bodies = Bodies()
         self._places = Places(MOST_PUBLISHES, "TOO_MANY_PUBLISHES", "publishes under way")
         self._idempotency = Idempotency()
@@ -89,9 +93,28 @@ class Publishing:
     async def _stored(
         self, line: Line, topic: str, rows: list[Row], attempt: Attempt
     ) -> BatchResult:
+        if self._acked_by is None:
+            result = await _stored(line, topic, rows, attempt)
+            self._counts.published += len(rows)
+            return result
+        ends_at = anyio.current_time() + REPLICATED_S
+        acknowledgement = await line.client.acknowledgement(topic, self._acked_by)
         result = await _stored(line, topic, rows, attempt)
         self._counts.published += len(rows)
-        return result
+        with anyio.CancelScope(deadline=ends_at):
+            try:
+                await acknowledgement.confirm(result)
+            except ReplicationLost:
+                # Under its number it would only be found where it is.
+                attempt.number = None
+                raise
+            return result
+        raise Refusal(
+            "NOT_REPLICATED",
+            f"this is stored, and {self._acked_by} does not have it yet; send it again later, with "
+            "an Idempotency-Key if it must not be stored twice",
+            RETRY_S,
+        )
 
 
 async def _stored(line: Line, topic: str, rows: list[Row], attempt: Attempt) -> BatchResult:
