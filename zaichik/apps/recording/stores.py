@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from zaichik import ZaichikError
-from zaichik.apps.recording.places import Place
+from zaichik.apps.recording.places import Place, shown_place
 
 
 class StoreUnavailable(ZaichikError):
@@ -46,7 +46,7 @@ class _Cause(NamedTuple):
 
 _CAUSES = (
     _Cause(
-        ("NO_SUCH_BUCKET", "NoSuchBucket", "ContainerNotFound", "bucket does not exist"),
+        ("NO_SUCH_BUCKET", "NoSuchBucket", "ContainerNotFound", "' not found"),
         "there is no such bucket",
         "create it, or correct its name",
     ),
@@ -68,7 +68,7 @@ _CAUSES = (
             "PERMANENT_REDIRECT",
             "AuthorizationHeaderMalformed",
             "IllegalLocationConstraint",
-            "region",
+            "configured region",
         ),
         "the bucket is in another region",
         "name its region: …?region=eu-central-1, or AWS_REGION in the environment",
@@ -102,6 +102,12 @@ _CAUSES = (
         ("SLOW_DOWN", "SlowDown", "HTTP status 503", "TOO_MANY_REQUESTS"),
         "the store asks for fewer requests",
         "start again later, or write larger objects (--every)",
+        is_permanent=False,
+    ),
+    _Cause(
+        ("INTERNAL_FAILURE", "INTERNAL_ERROR", "HTTP status 500"),
+        "the store has an error of its own",
+        "start again later",
         is_permanent=False,
     ),
     _Cause(
@@ -143,7 +149,7 @@ class Store:
     @property
     def place(self) -> str:
         """The place, for people."""
-        return str(self.where)
+        return shown_place(self.where)
 
     @classmethod
     def at(cls, where: Place) -> "Store":
@@ -156,10 +162,12 @@ class Store:
             return cls(where, fs.LocalFileSystem(), str(where.absolute()))
         with explained(where):
             files, root = fs.FileSystem.from_uri(where)
-            bucket = root.partition("/")[0]
-            if files.get_file_info(bucket).type == fs.FileType.NotFound:
-                raise _unavailable(where, "NO_SUCH_BUCKET")
-        return cls(where, files, root.rstrip("/"))
+            root = root.rstrip("/")
+            # A listing says what is wrong; HEAD has no room for that.
+            found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
+            if not found and _is_missing(files, root.partition("/")[0]):
+                raise StoreRefused(_sentence(shown_place(where), _CAUSES[0]))
+        return cls(where, files, root)
 
     def reopened(self) -> "Store":
         """Returns the store with the credentials that are found now."""
@@ -233,13 +241,24 @@ def explained(place: str) -> Iterator[None]:
 
 
 def _unavailable(place: str, problem: str) -> StoreUnavailable:
+    place = place.partition("?")[0]
     for cause in _CAUSES:
         if any(word in problem for word in cause.words):
-            sentence = f"{place} cannot be used: {cause.what}; {cause.then}"
-            if cause.is_permanent:
-                return StoreRefused(sentence)
-            return StoreUnavailable(sentence)
+            kind = StoreRefused if cause.is_permanent else StoreUnavailable
+            return kind(_sentence(place, cause))
     return StoreUnavailable(f"{place} cannot be used ({problem.rstrip('.')})")
+
+
+def _sentence(place: str, cause: _Cause) -> str:
+    return f"{place} cannot be used: {cause.what}; {cause.then}"
+
+
+def _is_missing(files: fs.FileSystem, bucket: str) -> bool:
+    """Returns whether there is no such bucket. Credentials for a part of it may not ask."""
+    try:
+        return bool(files.get_file_info(bucket).type == fs.FileType.NotFound)
+    except OSError:
+        return False
 
 
 def name_of(path: str) -> PurePosixPath:
