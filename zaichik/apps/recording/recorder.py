@@ -122,7 +122,8 @@ def record(
                 if end is not None:
                     check_end(topic, subscription.live, end)
                 _check_position(subscription, start, root)
-                _Recorder(subscription, sink, progress, every).run(tell, stopping)
+                recorder = _Recorder(subscription, sink, progress, every, _most_held(state))
+                recorder.run(tell, stopping)
         except TakenOver as error:
             # What it has read was sent to the other one as well.
             sink.discard()
@@ -170,6 +171,22 @@ def _terms(client: blocking.Client, name: str) -> dict[str, Any]:
         "credit": min(5 * OBJECT_MESSAGES // 2, client.welcome.max_credit),
         "credit_bytes": 5 * OBJECT_BYTES // 2,
     }
+
+
+def _most_held(state: Mapping[str, Any]) -> tuple[int, int]:
+    """Returns how many messages and bytes may be in no file yet, if a name keeps them.
+
+    A lossless topic that is full of them waits for a commit, and so would its publishers: half of
+    it is to stay free.
+    """
+    settings = state["settings"]
+    messages, size = OBJECT_MESSAGES, OBJECT_BYTES
+    if settings.get("overflow") != Overflow.REJECT:
+        return messages, size
+    # In a durable topic they are on the disk.
+    if settings.get("durable"):
+        return messages, min(size, settings["log_bytes"] // 2)
+    return min(messages, settings["capacity"] // 2), min(size, settings["max_bytes"] // 2)
 
 
 def _warn_of_loss(state: Mapping[str, Any]) -> None:
@@ -234,6 +251,7 @@ class _Recorder:
         sink: makes the files.
         progress: kept current.
         every: seconds after which what was read appears in a file, if the topic is followed.
+        most_held: messages and bytes that are in no file yet, if the subscription has a name.
     """
 
     def __init__(
@@ -242,11 +260,13 @@ class _Recorder:
         sink: Sink,
         progress: Progress,
         every: float,
+        most_held: tuple[int, int],
     ) -> None:
         self._subscription = subscription
         self._sink = sink
         self._progress = progress
         self._every = every
+        self._most_messages, self._most_bytes = most_held
         # What lies between this and the next message is holes.
         self._reached = progress.start
         # Read since the last file was complete.
@@ -293,7 +313,7 @@ class _Recorder:
                 self._sink.add(progress.epoch, [frame], self._reached)
                 progress.recorded += frame.batch.count
                 self._reached = end_of(frame)
-                self._held_bytes += frame.batch.size
+                self._held_bytes += len(frame.batch.data)
 
     def _settle(self) -> None:
         """Have the broker keep no longer what is in complete files."""
@@ -301,7 +321,7 @@ class _Recorder:
         if not subscription.name:
             return
         held = self._reached - sink.complete
-        if self._held_bytes >= OBJECT_BYTES or held >= OBJECT_MESSAGES:
+        if self._held_bytes >= self._most_bytes or held >= self._most_messages:
             sink.flush()
         done = min(sink.complete, subscription.next)
         if done > subscription.committed:
