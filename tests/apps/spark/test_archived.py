@@ -358,3 +358,32 @@ def test_an_archive_is_not_sent_along_with_the_names_of_its_objects(broker, half
     a_stream.partitions(a_stream.initialOffset(), end)
     assert b".parquet" not in pickle.dumps(a_stream)
     a_stream.stop()
+
+
+# -- in Spark ------------------------------------------------------------------------------------
+
+
+def test_spark_reads_a_topic_and_its_recording_as_one_table(spark, broker, half):
+    table = spark.read.format("zaichik").option("broker", broker.address)
+    table = table.option("archive", str(half)).option("partitions", 2).load("t")
+    found = [row["offset"] for row in table.orderBy("offset").collect()]
+    assert found == list(range(100))
+
+
+def test_a_query_that_is_started_again_goes_on_over_the_end_of_the_recording(
+    spark, broker, half, tmp_path
+):
+    """Its checkpoint has offsets, which mean the same in the recording and at the broker."""
+
+    def run_once():
+        reading = spark.readStream.format("zaichik").option("broker", broker.address)
+        reading = reading.option("archive", str(half)).option("maxMessagesPerTrigger", 30)
+        query = reading.load("t").writeStream.format("parquet")
+        query = query.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+
+    run_once()
+    broker.publish("t", numbered(20, 100))
+    run_once()
+    written = spark.read.parquet(str(tmp_path / "out"))
+    assert [row["offset"] for row in written.orderBy("offset").collect()] == list(range(120))
