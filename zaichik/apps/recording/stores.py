@@ -173,8 +173,11 @@ class Store:
         """Returns the store with the credentials that are found now."""
         return Store.at(self.where)
 
-    def listing(self, folder: str) -> list[Listed]:
+    def listing(self, folder: str = "") -> list[Listed]:
         """Returns what is below a folder, in no order; nothing if there is no such folder.
+
+        Args:
+            folder: in the place; "": the place itself.
 
         Names that begin with a dot are hidden, and objects without a byte are not complete: both
         are left out.
@@ -182,13 +185,16 @@ class Store:
         Raises:
             StoreUnavailable: it cannot be listed.
         """
-        selector = fs.FileSelector(f"{self.root}/{folder}", recursive=True, allow_not_found=True)
+        path = f"{self.root}/{folder}".rstrip("/")
+        selector = fs.FileSelector(path, recursive=True, allow_not_found=True)
         with explained(self.place):
             found = self.files.get_file_info(selector)
         return [
             Listed(info.path, info.size)
             for info in found
-            if info.is_file and info.size and not info.base_name.startswith(".")
+            if info.is_file
+            and (info.size or isinstance(self.where, Path))
+            and not info.base_name.startswith(".")
         ]
 
     def write(self, path: str, data: pa.Buffer) -> None:
