@@ -51,7 +51,7 @@ def test_many_small_files_of_a_day_become_one(tmp_path):
     assert file.name == f"1-0-{FEWEST}.parquet"
     assert offsets(tmp_path) == list(range(FEWEST))
     metadata = pq.read_schema(file).metadata
-    assert (metadata[b"zaichik.topic"], metadata[b"zaichik.layout"]) == (b"t", b"1")
+    assert (metadata[b"zaichik.topic"], metadata[b"zaichik.layout"]) == (b"t", b"2")
     assert recorded(tmp_path)[0].settings == {1: {"compaction_window_ms": 7}}
 
 

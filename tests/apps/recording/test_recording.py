@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from embedded import START_US, embedded_broker
 
-from zaichik.apps.recording import recording
+from zaichik.apps.recording import parts, recording
 from zaichik.apps.recording.folders import shown_name, topic_of
 from zaichik.apps.recording.recorder import NoSuchRecordedTopic, record
 from zaichik.apps.recording.recording import CannotRecord, Part, Recording
@@ -249,7 +249,7 @@ def test_a_recording_of_before_is_gone_on_with(broker, client, tmp_path):
         pa.array([b"k"]),
         pa.array([b"0"]),
     ]
-    pq.write_table(pa.table(columns, schema=recording.SCHEMA), old)
+    pq.write_table(pa.table(columns, schema=parts.SCHEMA), old)
     assert record(client, "über", tmp_path).start == 1
     assert [(row["topic"], row["offset"]) for row in rows(tmp_path)] == [("über", 0), ("über", 1)]
 

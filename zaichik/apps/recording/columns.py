@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zaichik.apps.recording.parts import FILE_SCHEMA, SCHEMA
 from zaichik_protocol import Batch, Messages
 
 _OFFSET = 4  # bytes, of the count and of each offset
@@ -88,6 +89,13 @@ COLUMNS: dict[str, Callable[[Sequence[Messages]], pa.Array]] = {
 `size` is the number of the payload's bytes, `accepted_us` the timestamp as a plain integer,
 `deleted` whether the message is a tombstone, if the topic is a table.
 """
+
+
+def file_rows(frames: Sequence[Messages], epoch: int) -> pa.RecordBatch:
+    """Returns the messages of some frames as a file has them, with the epoch of their topic."""
+    columns = [COLUMNS[name](frames) for name in SCHEMA.names]
+    columns.append(pa.repeat(pa.scalar(epoch, pa.int64()), count(frames)))
+    return pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
 
 
 def count(frames: Sequence[Messages]) -> int:

@@ -11,7 +11,7 @@ metadata of every file has the whole name, under `zaichik.topic`.
 """
 
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import PurePath
 from urllib.parse import quote, unquote
 
 import pyarrow.parquet as pq
@@ -39,8 +39,12 @@ def shown_name(topic: str) -> str:
     return f"{_CUT}{topic[:end]}{digest}"
 
 
-def topic_of(file: Path) -> str:
+def topic_of(file: PurePath, metadata: pq.FileMetaData | None = None) -> str:
     """Returns the topic of a recorded file, FOLDER/topic=…/day=…/….parquet.
+
+    Args:
+        file: its path.
+        metadata: the file's; None: it is read if the name is cut.
 
     Raises:
         pyarrow.ArrowException, OSError: the name is cut, and the file, which has all of it, cannot
@@ -49,5 +53,6 @@ def topic_of(file: Path) -> str:
     name = unquote(file.parent.parent.name.removeprefix(PREFIX))
     if not name.startswith(_CUT):
         return name
-    whole: bytes = (pq.read_metadata(file).metadata or {}).get(TOPIC_KEY, name.encode())
+    metadata = metadata or pq.read_metadata(file)
+    whole: bytes = (metadata.metadata or {}).get(TOPIC_KEY, name.encode())
     return whole.decode()

@@ -20,10 +20,14 @@ import pyarrow.parquet as pq
 from zaichik.apps.recording.parts import (
     FILE_MESSAGES,
     LARGE_BYTES,
+    LAYOUT,
+    LAYOUT_KEY,
     MERGING,
     Part,
     parquet_writer,
     rows_at_once,
+    sync_folder,
+    with_epoch,
 )
 
 FEWEST = 16  # files that are worth merging: each time, the largest of them is written again
@@ -88,22 +92,21 @@ def _groups(files: list[Path]) -> Iterator[list[Path]]:
 def _join(files: list[Path]) -> None:
     first, last = Part.of(files[0]), Part.of(files[-1])
     unfinished = files[0].parent / MERGING
-    with parquet_writer(unfinished, dict(pq.read_schema(files[-1]).metadata)) as writer:
+    with parquet_writer(unfinished, _metadata(files[-1])) as writer:
         for file in files:
             with pq.ParquetFile(file) as source:
                 for batch in source.iter_batches(rows_at_once(source.metadata)):
-                    writer.write_batch(batch.cast(writer.schema))
+                    writer.write_batch(with_epoch(batch, first.epoch).cast(writer.schema))
     with unfinished.open("rb") as whole:
         os.fsync(whole.fileno())
     unfinished.replace(files[0].with_name(f"{first.epoch}-{first.start}-{last.end}.parquet"))
-    _sync(files[0].parent)  # or else a power cut might undo the renaming, and not the deleting
+    # Or else a power cut might undo the renaming, and not the deleting.
+    sync_folder(files[0].parent)
     for file in files:
         file.unlink()
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _metadata(file: Path) -> dict[bytes, bytes]:
+    """Returns a file's metadata, for one that has all columns."""
+    metadata: dict[bytes, bytes] = dict(pq.read_schema(file).metadata or {})
+    return metadata | {LAYOUT_KEY: b"%d" % LAYOUT}

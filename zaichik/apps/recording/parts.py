@@ -1,12 +1,15 @@
 """A recording's files: their columns, their names, and the marks of files that are not complete."""
 
+import os
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zaichik import ZaichikError
+from zaichik.base.calendar_time import calendar_time
+from zaichik.base.clock import DAY_US
 
 SCHEMA = pa.schema(
     [
@@ -16,8 +19,10 @@ SCHEMA = pa.schema(
         pa.field("payload", pa.binary(), nullable=False),
     ]
 )
+FILE_SCHEMA = SCHEMA.append(pa.field("epoch", pa.int64(), nullable=False))
+"""Of files: with the epoch in each row, tools that do not know file names can tell topics apart."""
 SETTINGS_KEY, LAYOUT_KEY = b"zaichik.settings", b"zaichik.layout"  # in a file's metadata
-LAYOUT = 1
+LAYOUT = 2  # layout 1 had no column epoch
 FILE_MESSAGES = (
     1_000_000  # in one file: at most a few hundred MB, and all that a killed recorder has to repeat
 )
@@ -40,7 +45,7 @@ class Part:
     end: int
 
     @classmethod
-    def of(cls, path: Path) -> "Part":
+    def of(cls, path: PurePath) -> "Part":
         """Parses a file's name.
 
         Raises:
@@ -63,14 +68,42 @@ def rows_at_once(metadata: pq.FileMetaData) -> int:
     return max(1, min(MOST_ROWS, READ_BYTES * int(metadata.num_rows) // max(int(size), 1)))
 
 
-def parquet_writer(path: Path, metadata: dict[bytes, bytes]) -> pq.ParquetWriter:
-    """Returns a Parquet file to write, with that metadata."""
+def parquet_writer(where: Path | pa.NativeFile, metadata: dict[bytes, bytes]) -> pq.ParquetWriter:
+    """Returns a Parquet file to write there, with that metadata."""
     # Offsets nearly count up, so their differences take hardly any room.
     encoding = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
     return pq.ParquetWriter(
-        path,
-        SCHEMA.with_metadata(metadata),
+        where,
+        FILE_SCHEMA.with_metadata(metadata),
         compression="zstd",
-        use_dictionary=["key"],
+        use_dictionary=["key", "epoch"],
         column_encoding=encoding,
     )
+
+
+def with_epoch(rows: pa.RecordBatch, epoch: int) -> pa.RecordBatch:
+    """Returns rows of a file with the columns of `FILE_SCHEMA`, which those of layout 1 lack."""
+    if "epoch" not in rows.schema.names:
+        rows = rows.append_column("epoch", pa.repeat(pa.scalar(epoch, pa.int64()), len(rows)))
+    return rows.select(FILE_SCHEMA.names)
+
+
+def day_name(day: int) -> str:
+    """Returns the date of the day that many days after 1970-01-01.
+
+    If no calendar has it, that is the number: the clock of a broker may be wrong, and what it has
+    accepted then is worth as much.
+    """
+    moment = calendar_time(day * DAY_US)
+    if moment is None:
+        return str(day)
+    return moment.date().isoformat()
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the disk keep the names in a folder, through a power cut, as they are now."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

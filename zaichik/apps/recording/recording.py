@@ -27,9 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyarrow as pa
-
-from zaichik.apps.recording.columns import COLUMNS
+from zaichik.apps.recording.columns import file_rows
 from zaichik.apps.recording.folders import TOPIC_KEY, folder_of
 from zaichik.apps.recording.merging import merge, uncovered
 from zaichik.apps.recording.parts import (
@@ -38,15 +36,16 @@ from zaichik.apps.recording.parts import (
     LAYOUT,
     LAYOUT_KEY,
     MERGING,
-    SCHEMA,
     SETTINGS_KEY,
     UNFINISHED,
     CannotRecord,
     Part,
+    day_name,
     parquet_writer,
+    sync_folder,
 )
-from zaichik.base.calendar_time import calendar_time
 from zaichik.base.clock import DAY_US
+from zaichik.client.inbox import end_of
 from zaichik_protocol import Messages
 
 
@@ -55,10 +54,12 @@ class Recording:
 
     Attributes:
         folder: has the folders of the topic's days.
+        complete: the offset after the last message in a file that this program has completed.
     """
 
     def __init__(self, root: Path, topic: str, settings: Mapping[str, int] | None = None) -> None:
         self.folder = root / folder_of(topic)
+        self.complete = 0
         self._metadata = {TOPIC_KEY: topic.encode(), LAYOUT_KEY: b"%d" % LAYOUT}
         if settings is not None:
             self._metadata[SETTINGS_KEY] = json.dumps(settings).encode()
@@ -149,7 +150,11 @@ class Recording:
         """Complete the current file, so that it appears."""
         file, self._file = self._file, None
         if file is not None:
-            file.finish()
+            self.complete = file.finish()
+
+    def discard(self) -> None:
+        """Forget the current file: it never appears."""
+        self._file = None
 
 
 class _File:
@@ -158,7 +163,8 @@ class _File:
     def __init__(
         self, folder: Path, metadata: dict[bytes, bytes], epoch: int, day: int, start: int
     ) -> None:
-        self._folder = folder / f"day={_day_name(day)}"
+        self._folder = folder / f"day={day_name(day)}"
+        self._is_new = not self._folder.exists()
         self._folder.mkdir(exist_ok=True)
         self._part = Part(epoch, start, start)
         self._day = day
@@ -183,18 +189,16 @@ class _File:
         """
         self._frames.append(frame)
         self._waiting += frame.batch.size + 100 * frame.batch.count
-        end = frame.base + (frame.deltas[-1] + 1 if frame.holes else frame.batch.count)
-        self._part = Part(self._part.epoch, self._part.start, end)
+        self._part = Part(self._part.epoch, self._part.start, end_of(frame))
         if self._waiting > GROUP_BYTES:
             self._write()
 
     def _write(self) -> None:
-        columns = [COLUMNS[name](self._frames) for name in SCHEMA.names]
-        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._writer.schema))
+        self._writer.write_batch(file_rows(self._frames, self._part.epoch))
         self._frames, self._waiting = [], 0
 
-    def finish(self) -> None:
-        """Complete the file, on the disk, and let it appear."""
+    def finish(self) -> int:
+        """Complete the file, on the disk, and let it appear; returns the offset after its end."""
         if self._frames:
             self._write()
         self._writer.close()
@@ -202,15 +206,8 @@ class _File:
             os.fsync(file.fileno())
         part = self._part
         self._path.replace(self._folder / f"{part.epoch}-{part.start}-{part.end}.parquet")
-
-
-def _day_name(day: int) -> str:
-    """Returns the date of the day that many days after 1970-01-01.
-
-    If no calendar has it, that is the number: the clock of a broker may be wrong, and what it has
-    accepted then is worth as much.
-    """
-    moment = calendar_time(day * DAY_US)
-    if moment is None:
-        return str(day)
-    return moment.date().isoformat()
+        # Before anybody is told that it is complete: the broker may drop what is in it.
+        sync_folder(self._folder)
+        if self._is_new:
+            sync_folder(self._folder.parent)
+        return part.end

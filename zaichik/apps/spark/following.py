@@ -151,16 +151,18 @@ class FollowingStreamReader(TopicStreamReader):
         """See `TopicStreamReader`. A micro-batch of no topics is one task without messages."""
         return super().partitions(start, end) or [_nothing("")]
 
-    def _whole(self, topic: str, start: Mapping[str, int] | None, end: Mapping[str, int]) -> Range:
+    def _wholes(
+        self, topic: str, start: Mapping[str, int] | None, end: Mapping[str, int]
+    ) -> list[Range]:
         """See `TopicStreamReader`. A topic may have gone since the micro-batch was planned."""
         # It was made again, and is read from its beginning.
         if start is not None and start["epoch"] != end["epoch"]:
             start = None
         try:
-            return super()._whole(topic, start, end)
+            return super()._wholes(topic, start, end)
         except TopicIsGone as gone:
             self._leave(gone.message)
-            return _nothing(topic)
+            return [_nothing(topic)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See `TopicStreamReader`. A topic may go while it is read."""

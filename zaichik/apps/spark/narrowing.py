@@ -23,8 +23,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from zaichik import blocking
+from zaichik.apps.spark.archived import position_in, recorded_of
 from zaichik.apps.spark.options import Options
-from zaichik.apps.spark.reading import Range, position, state_of
+from zaichik.apps.spark.reading import Range, state_of
 from zaichik.apps.spark.table import TopicReader
 from zaichik.client.messages import StartAt
 
@@ -76,12 +77,15 @@ class NarrowedReader(TopicReader):
         end = min([whole.end, *self._offsets(client, state, self._ends)])
         return replace(whole, start=min(start, whole.end), end=max(end, min(start, whole.end)))
 
-    @staticmethod
     def _offsets(
-        client: blocking.Client, state: Mapping[str, Any], places: list[StartAt]
+        self, client: blocking.Client, state: Mapping[str, Any], places: list[StartAt]
     ) -> Iterator[int]:
         for place in places:
-            yield place if isinstance(place, int) else position(client, state, place)
+            if isinstance(place, int):
+                yield place
+                continue
+            recorded = recorded_of(self.options, state)
+            yield position_in(client, state, place, self.options, recorded)
 
 
 def _next(value: int | datetime) -> list[StartAt]:

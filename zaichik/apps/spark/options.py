@@ -20,6 +20,7 @@
 | maxTriggerDelay | ... but no longer than this many seconds (default 900) |
 | name | for streams: under which the broker keeps position and messages; see `holding` |
 | pushDown | for tables: true, if filters are to narrow what is read; see `narrowing` |
+| archive | also read what the topic's recording has, a folder or s3://…; see `archived` |
 | exactlyOnce | for writing: true, if a retried task publishes the same rows; see `writer` |
 
 Without `broker`, it is ZAICHIK_CONNECT, or a login that is kept, or 127.0.0.1:8889.
@@ -29,9 +30,11 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, cast
 
 from zaichik import blocking
+from zaichik.apps.recording.places import Place, place
 from zaichik.apps.spark.broker import Broker
 from zaichik.apps.spark.errors import BadOption
 from zaichik.base.json_text import parsed_object
@@ -56,6 +59,7 @@ _KNOWN = (
     "maxTriggerDelay",
     "name",
     "pushDown",
+    "archive",
     "exactlyOnce",
     "tokenFile",
     "user",
@@ -87,6 +91,7 @@ class Options:
         push_down: whether filters narrow what is read.
         exactly_once: whether batches that are published are numbered.
         name: of a stream's positions; "": it has none.
+        archive: the place of a recording; None: the broker alone is read.
     """
 
     broker: Broker
@@ -106,6 +111,7 @@ class Options:
     start: StartAt = "earliest"
     end: StartAt = "latest"
     table: Literal["", "latest", "changes"] = ""
+    archive: Place | None = None
 
     @classmethod
     def of(
@@ -163,6 +169,7 @@ class Options:
             pattern=pattern,
             start=_of_all("start", start, "earliest"),
             end=_of_all("end", end, "latest"),
+            archive=_archive(words, table),
             table=cast('Literal["", "latest", "changes"]', table),
         )
 
@@ -254,6 +261,24 @@ def _epochs(words: Mapping[str, str], topics: tuple[str, ...]) -> Mapping[str, i
         topic: _number({"epoch": str(given[topic])}, "epoch") if topic in given else None
         for topic in topics
     }
+
+
+def _archive(words: Mapping[str, str], table: str) -> Place | None:
+    """Returns the place of the recording; None if there is none."""
+    text = words.get("archive", "")
+    if not text:
+        return None
+    if table:
+        raise BadOption(
+            "archive and table are given, but only the broker knows the state of a table and "
+            "which deletions were missed: leave one of them out"
+        )
+    try:
+        where = place(text)
+    except ValueError as error:
+        raise BadOption(f"archive: {error}") from None
+    # Workers have a folder of their own in which they run.
+    return where.absolute() if isinstance(where, Path) else where
 
 
 def _yes(words: Mapping[str, str], name: str) -> bool:

@@ -155,17 +155,17 @@ def connected(wanted: Range, options: Options, reconnect: float) -> Iterator[blo
         yield client
 
 
-def lost(gone: Lagged) -> CannotRead:
-    """The error for messages that are gone."""
+def lost(gone: Lagged, why: str = "") -> CannotRead:
+    """The error for messages that are gone; `why` is said before what became of them."""
     if gone.count == 1:
         return CannotRead(
-            f"1 message of {gone.topic} is gone (offset {gone.start}): the broker kept another in "
-            "its place, or its time was over. To go on without it: onLag=skip"
+            f"1 message of {gone.topic} is gone (offset {gone.start}): {why}the broker kept "
+            "another in its place, or its time was over. To go on without it: onLag=skip"
         )
     return CannotRead(
         f"{gone.count:,} messages of {gone.topic} are gone (offsets {gone.start} to "
-        f"{gone.end - 1}): the broker kept others in their place, or their time was over. To go on "
-        "without them: onLag=skip"
+        f"{gone.end - 1}): {why}the broker kept others in their place, or their time was over. To "
+        "go on without them: onLag=skip"
     )
 
 

@@ -36,6 +36,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from zaichik import ConnectionLost, blocking
+from zaichik.apps.recording.pieces import Piece
+from zaichik.apps.spark.archived import covers, position_in, ranges, read, recorded_of
 from zaichik.apps.spark.columns import check
 from zaichik.apps.spark.errors import BadOption, without_traceback
 from zaichik.apps.spark.holding import Positions
@@ -45,11 +47,8 @@ from zaichik.apps.spark.reading import (
     Range,
     check_table,
     other_epoch,
-    position,
-    read_range,
     state_of,
     tasks,
-    whole,
 )
 from zaichik.client.messages import StartAt
 
@@ -81,10 +80,18 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: Offset | None = None  # where AvailableNow stops
         self._added: Offset = {}  # where topics begin that the checkpoint does not know
         self._waits_since: float | None = None  # when the first message came that waits for others
+        # Of topics and their epochs, what the recording has, as of the last time it was listed.
+        self._listed: dict[tuple[str, int], list[Piece]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """For the workers: everything but the connection."""
-        return self.__dict__ | {"_connected": None, "_client": None, "_positions": None}
+        """For the workers: everything but the connection, and the names of all objects."""
+        without: dict[str, Any] = {
+            "_connected": None,
+            "_client": None,
+            "_positions": None,
+            "_listed": {},
+        }
+        return self.__dict__ | without
 
     def _topics(self) -> Collection[str]:
         """Returns the names of the topics that are read now."""
@@ -110,10 +117,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Returns where a topic is begun with."""
         if self.options.table:
             check_table(state)
-        start = position(self._connection(), state, at)
+        recorded = self._recorded(state, 0, 0)
+        start = position_in(self._connection(), state, at, self.options, recorded)
         place = {"epoch": int(state["epoch"]), "next": start}
         deleted_below = int(state.get("deleted_below", 0))
-        if at in ("earliest", 0) and deleted_below > start:
+        if at in ("earliest", 0) and deleted_below > start and not recorded:
             place["known_below"] = deleted_below
         return place
 
@@ -211,10 +219,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The ranges of a micro-batch."""
         # No run may have asked for the end of this micro-batch: an earlier one did not finish it.
         self._hold(start)
-        wholes = [self._whole(topic, start.get(topic), place) for topic, place in end.items()]
+        wholes = [
+            part
+            for topic, place in end.items()
+            for part in self._wholes(topic, start.get(topic), place)
+        ]
         return tasks(wholes, self.options.partitions)
 
-    def _whole(self, topic: str, start: Mapping[str, int] | None, end: Mapping[str, int]) -> Range:
+    def _wholes(
+        self, topic: str, start: Mapping[str, int] | None, end: Mapping[str, int]
+    ) -> list[Range]:
         """Returns what a micro-batch reads of a topic; `start` is None if it was added since."""
         if start is not None:
             _check_follows(topic, start, end)
@@ -222,12 +236,26 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first = start or self._beginning(state, "earliest")
         _check_end(topic, end["next"], state["next_offset"])
         known_below = first.get("known_below", 0)
-        return whole(state, first["next"], end["next"], self.options.on_lag, known_below)
+        recorded = self._recorded(state, first["next"], end["next"])
+        return ranges(self.options, recorded, state, first["next"], end["next"], known_below)
+
+    def _recorded(self, state: Mapping[str, Any], start: int, end: int) -> list[Piece]:
+        """Returns what the recording has of a topic.
+
+        It is listed once, and again when the broker does not have what is read next. So a stream
+        that keeps up asks the object store for nothing.
+        """
+        place = state["name"], int(state["epoch"])
+        known = self._listed.get(place)
+        gone = min(int(state["head"]), end)
+        if known is None or not covers(known, start, gone):
+            known = self._listed[place] = recorded_of(self.options, state)
+        return known
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range."""
         assert isinstance(partition, Range)  # noqa: S101 (it is one of those above)
-        return read_range(partition, self.options, self.schema)
+        return read(partition, self.options, self.schema)
 
     @without_traceback()
     def commit(self, end: Offset) -> None:

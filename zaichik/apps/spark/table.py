@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from zaichik import blocking
+from zaichik.apps.spark.archived import position_in, ranges, read, recorded_of
 from zaichik.apps.spark.columns import check
 from zaichik.apps.spark.errors import BadOption, without_traceback
 from zaichik.apps.spark.options import Options
@@ -18,11 +19,8 @@ from zaichik.apps.spark.reading import (
     CannotRead,
     Range,
     check_table,
-    position,
-    read_range,
     state_of,
     tasks,
-    whole,
 )
 from zaichik.client.messages import StartAt
 
@@ -52,33 +50,35 @@ class TopicReader(DataSourceReader):
 
     def wholes(self, client: blocking.Client) -> list[Range]:
         """All that is to be read of each topic."""
-        return [_whole(client, topic, self.options) for topic in self.options.topics]
+        return [
+            part for topic in self.options.topics for part in _wholes(client, topic, self.options)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range."""
         assert isinstance(partition, Range)  # noqa: S101 (it is one of those above)
-        return read_range(partition, self.options, self.schema, reconnect=RECONNECT)
+        return read(partition, self.options, self.schema, reconnect=RECONNECT)
 
 
-def _whole(client: blocking.Client, topic: str, options: Options) -> Range:
+def _wholes(client: blocking.Client, topic: str, options: Options) -> list[Range]:
     """All that is to be read of a topic."""
     state = state_of(client, topic, options.epochs[topic])
     _check_time(topic, options.starts[topic])
-    start, end = (
-        position(client, state, options.starts[topic]),
-        position(client, state, options.ends[topic]),
-    )
+    recorded = recorded_of(options, state)
+    start = position_in(client, state, options.starts[topic], options, recorded)
+    end = position_in(client, state, options.ends[topic], options, recorded)
     if options.table:
         check_table(state)
     if start > end:
         raise CannotRead(
             f"of {topic}, start ({start}) is after end ({end}): there is nothing between them"
         )
-    # Whoever reads a table from its beginning holds no keys that could have been deleted.
+    # Whoever reads a table from its beginning holds no keys that could have been deleted. (Its
+    # recording may have some.)
     known_below = 0
-    if options.starts[topic] in ("earliest", 0):
+    if options.starts[topic] in ("earliest", 0) and not recorded:
         known_below = int(state.get("deleted_below", 0))
-    return whole(state, start, end, options.on_lag, known_below)
+    return ranges(options, recorded, state, start, end, known_below)
 
 
 def _check_time(topic: str, start: StartAt) -> None:

@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zaichik import Endpoint, ZaichikError, blocking
 from zaichik.apps.recording.columns import COLUMNS
-from zaichik.apps.recording.folders import JOURNAL_PREFIX, topic_of
-from zaichik.apps.recording.merging import uncovered
+from zaichik.apps.recording.folders import JOURNAL_PREFIX, PREFIX, topic_of
 from zaichik.apps.recording.parts import SCHEMA as MESSAGES
-from zaichik.apps.recording.parts import SETTINGS_KEY, Part, rows_at_once
+from zaichik.apps.recording.parts import SETTINGS_KEY, rows_at_once
+from zaichik.apps.recording.pieces import Piece, pieces
+from zaichik.apps.recording.places import Place
+from zaichik.apps.recording.stores import Store, name_of
 from zaichik.apps.statistics.events import events, of_journal, of_messages
 from zaichik.base.json_text import NotJson, parsed_object
 from zaichik.client.inbox import check_end
@@ -43,9 +46,9 @@ class RecordedTopic:
 
     Attributes:
         name: the topic's, also if its journal is read.
-        place: the recording's folder.
+        store: where the recording is.
         is_journaled: whether the journal is read.
-        files: in the order of their messages.
+        pieces: what is read of its files, in the order of their messages.
         rows: messages in the files.
         settings: of each epoch that was recorded, the topic's by name; None if the recording does
             not say.
@@ -55,15 +58,25 @@ class RecordedTopic:
     """
 
     name: str
-    place: Path
+    store: Store
     is_journaled: bool
-    files: Sequence[Path]
+    pieces: Sequence[Piece]
     rows: int
     settings: Mapping[int, Settings | None]
     ends: Mapping[int, int]
     left_out: int = 0
 
     counters = None  # of the topic at its broker: a recording has none
+
+    @property
+    def place(self) -> str:
+        """The recording's place, for people."""
+        return self.store.place
+
+    @property
+    def files(self) -> list[Path]:
+        """The files, if the recording is in a folder."""
+        return [Path(piece.path) for piece in self.pieces]
 
     def gone(self, rows: int) -> tuple[int, int]:
         """Returns how many messages were gone before the first and between, if it is a table.
@@ -73,12 +86,11 @@ class RecordedTopic:
         Args:
             rows: how many messages were read.
         """
-        parts: dict[int, list[Part]] = {}
-        for file in self.files:
-            part = Part.of(file)
-            parts.setdefault(part.epoch, []).append(part)
-        before = sum(of_epoch[0].start for of_epoch in parts.values())
-        there = sum(part.end - part.start for of_epoch in parts.values() for part in of_epoch)
+        first: dict[int, int] = {}
+        for piece in self.pieces:
+            first.setdefault(piece.epoch, piece.start)
+        before = sum(first.values())
+        there = sum(piece.end - piece.start for piece in self.pieces)
         return before, sum(self.ends.values()) - before - there
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -89,12 +101,14 @@ class RecordedTopic:
             NoJournal: the topic is named like a journal, and is not one.
         """
         convert = of_journal if self.is_journaled else of_messages
-        for file in self.files:
-            with _damage_of(file), pq.ParquetFile(file) as source:
+        for piece in self.pieces:
+            with _opened(self.store, piece.path) as source:
                 for batch in source.iter_batches(
                     rows_at_once(source.metadata), columns=MESSAGES.names
                 ):
-                    yield events(convert(batch), Part.of(file).epoch)
+                    # What another file has as well is read from that one.
+                    is_new = pc.greater_equal(batch.column("offset"), piece.start)
+                    yield events(convert(batch.filter(is_new)), piece.epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,54 +185,55 @@ class HeldTopic:
 Topic = RecordedTopic | HeldTopic
 
 
-def recorded(folder: Path) -> list[RecordedTopic]:
+def recorded(where: Place) -> list[RecordedTopic]:
     """The topics of a recording, in the order of their names.
 
     Raises:
-        NothingToRead: the folder has no files, or one that is damaged.
+        NothingToRead: there are no files, or one is damaged.
+        StoreUnavailable: the place is in an object store, which cannot be used.
     """
-    files: dict[str, list[Path]] = {}
-    metadata: dict[Path, pq.FileMetaData] = {}
-    for file in sorted(folder.glob("topic=*/day=*/[!.]*.parquet")):
+    store = Store.at(where)
+    files: dict[str, list[str]] = {}
+    metadata: dict[str, pq.FileMetaData] = {}
+    for path in _paths(store):
         # Its last bytes only: that is quick, and finds most damage.
-        with _damage_of(file):
-            metadata[file] = pq.read_metadata(file)
-            files.setdefault(topic_of(file), []).append(file)
+        with _opened(store, path) as source:
+            metadata[path] = source.metadata
+            files.setdefault(topic_of(name_of(path), source.metadata), []).append(path)
     if not files:
         raise NothingToRead(
-            f"{folder} is not a recording: there are no files topic=…/day=…/….parquet in it"
+            f"{store.place} is not a recording: there are no files topic=…/day=…/….parquet in it"
         )
     found = []
-    for read, all_files in sorted(files.items()):
+    for read, paths in sorted(files.items()):
         # A topic that was recorded together with its journal is read from the journal alone.
         if JOURNAL_PREFIX + read in files:
             continue
         name = read.removeprefix(JOURNAL_PREFIX)
-        of_topic = uncovered(all_files)
+        of_topic = pieces(paths)
         # The last file of each.
-        epochs = {Part.of(file).epoch: file for file in of_topic}
-        beside = []
+        epochs = {piece.epoch: piece for piece in of_topic}
+        beside: list[Piece] = []
         if read != name:
-            beside = [file for file in files.get(name, []) if Part.of(file).epoch not in epochs]
-        rows = sum(metadata[file].num_rows for file in of_topic)
-        left_out = sum(metadata[file].num_rows for file in uncovered(beside))
-        settings = {}
-        ends = {}
-        for epoch, file in epochs.items():
-            settings[epoch] = _settings(metadata[file])
-            ends[epoch] = Part.of(file).end
+            beside = [piece for piece in pieces(files.get(name, [])) if piece.epoch not in epochs]
         topic = RecordedTopic(
             name,
-            folder,
+            store,
             read != name,
             of_topic,
-            rows=rows,
-            settings=settings,
-            ends=ends,
-            left_out=left_out,
+            rows=sum(metadata[piece.path].num_rows for piece in of_topic),
+            settings={epoch: _settings(metadata[last.path]) for epoch, last in epochs.items()},
+            ends={epoch: last.end for epoch, last in epochs.items()},
+            left_out=sum(metadata[piece.path].num_rows for piece in beside),
         )
         found.append(topic)
     return found
+
+
+def _paths(store: Store) -> list[str]:
+    """The files of a recording, in an order that does not depend on the store."""
+    pattern = f"{PREFIX}*/day=*/*.parquet"
+    return sorted(one.path for one in store.listing() if name_of(one.path).match(pattern))
 
 
 def _settings(metadata: pq.FileMetaData) -> Settings | None:
@@ -284,17 +299,19 @@ def check_all(topic: Topic) -> None:
         NothingToRead: a file is damaged.
     """
     if isinstance(topic, RecordedTopic):
-        for file in topic.files:
-            with _damage_of(file), pq.ParquetFile(file) as source:
+        for piece in topic.pieces:
+            with _opened(topic.store, piece.path) as source:
                 for _ in source.iter_batches():
                     pass
 
 
 @contextmanager
-def _damage_of(file: Path) -> Iterator[None]:
-    """Says what is wrong with a file that cannot be read."""
+def _opened(store: Store, path: str) -> Iterator[pq.ParquetFile]:
+    """Returns a file to read. In the block, says what is wrong with one that cannot be read."""
+    file = store.shown(path)
     try:
-        yield
+        with store.opened(path) as opened, pq.ParquetFile(opened) as source:
+            yield source
     except FileNotFoundError as error:
         raise NothingToRead(
             f"{file} has gone meanwhile: a recorder merges small files. Try again"

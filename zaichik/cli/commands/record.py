@@ -1,4 +1,4 @@
-"""`zaichik record`: saves topics as Parquet files.
+"""`zaichik record`: saves topics as Parquet files, in a folder or an object store.
 
 Save topics as Parquet files, a folder for each topic and day (UTC), for Spark, DuckDB, Polars and
 pandas to read. Run it again with the same folder, and it continues where the files end: however the
@@ -10,6 +10,11 @@ topic with a compaction window, record the journal: it knows what was dropped. (
 cannot have one yet.) The journal of a table knows what was superseded. Recorded itself, a table has
 its tombstones, messages with a key and an empty payload, and its holes are no gaps.
 
+Into an object store, it records as into a folder. With --follow, the broker keeps what is not
+recorded yet under a name (archive, or --name; also for a folder), which is committed when a file is
+complete: so a topic with --overflow reject and --retention forever loses nothing while the recorder
+is away. Credentials are found as by the store's own tools: environment, profile, or role.
+
 A TOPIC with a * is a pattern: * stands for one or more characters but a dot, ** for any number of
 any characters. With --follow, topics that come later are recorded, too, up to 100 of a pattern at
 once; topics that go are reported, and what was recorded of them is kept.
@@ -19,12 +24,13 @@ Examples:
   zaichik record orders payments --into /data/zaichik
   zaichik record orders payments --follow     # and new ones, until Ctrl-C
   zaichik record 'orders.*' --follow          # also those that come later
+  zaichik record orders --follow --into s3://lake/zaichik      # or gs:, abfs:
   zaichik record '$journal/orders'            # what became of each message
   zaichik stats recording                     # what a window would do
 
 files:
-  FOLDER/topic=orders/day=2026-01-31/EPOCH-START-END.parquet
-  with the columns offset, timestamp, key and payload
+  PLACE/topic=orders/day=2026-01-31/EPOCH-START-END.parquet
+  with the columns offset, timestamp, key, payload and epoch
   A name that is too long for a folder is shortened; the full name is in the
   files' metadata (zaichik.topic).
 """
@@ -32,33 +38,68 @@ files:
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import TaskID, TimeElapsedColumn
 
+from zaichik.apps.recording.places import Place, place, shown_place
 from zaichik.base.counted import counted
 from zaichik.base.escapes import shown
 from zaichik.base.extras import getting
-from zaichik.cli import connecting, interrupts, names, screen
-from zaichik.cli.arguments import Namespace, WrongUsage, argument
+from zaichik.cli import connecting, interrupts, names, quantities, screen
+from zaichik.cli.arguments import Namespace, WrongUsage, argument, within
 from zaichik.cli.failure import Failure
 from zaichik.cli.progress import bars as progress_bars
 from zaichik.client.client import RECONNECT_SECONDS
 from zaichik.client.patterns.pattern import Pattern, is_pattern
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from zaichik.apps.recording.matching import MatchingTopics
     from zaichik.apps.recording.recorder import Progress
+    from zaichik.apps.recording.stores import Store
 
 MISSING = 3  # the exit code
 INTERRUPTED = 130
 
+
+def _into(text: str) -> Place:
+    try:
+        return place(text)
+    except ValueError as error:
+        raise WrongUsage(str(error)) from None
+
+
+_every = within(
+    quantities.duration,
+    lambda seconds: seconds != "forever" and seconds >= 1,
+    "{} is no time between two files; write 1s or more, such as 5m",
+)
+
 ARGUMENTS = (
     argument("TOPIC...", "a topic to record, or a pattern", names.name, dest="topics"),
-    argument("--into FOLDER", "the recording's folder", Path, default="./recording"),
+    argument(
+        "--into PLACE",
+        "a folder, or a place in an object store: s3://, gs:// or abfs://",
+        _into,
+        default="./recording",
+    ),
     argument("--follow", "continue with new messages, until Ctrl-C"),
+    argument(
+        "--every DURATION",
+        "with --follow: messages are in a file after that time at most (default: 30s in a "
+        "folder, 5m in an object store)",
+        _every,
+    ),
+    argument(
+        "--name NAME",
+        "have the broker keep what is not recorded yet, under this name (default: archive, with "
+        "--follow into an object store)",
+        names.name,
+        default="",
+    ),
     argument("--exact", "a * in TOPIC is a character of its name, and not a pattern"),
     argument("--json", "print one JSON object for each topic"),
     connecting.ADDRESS,
@@ -80,8 +121,13 @@ async def run(arguments: Namespace, console: Console) -> int:
 
 def _recorded(arguments: Namespace, console: Console) -> int:
     from zaichik.apps.recording.recorders import Recorders
+    from zaichik.apps.recording.stores import Store
 
     names, patterns = _divided(arguments)
+    # A bucket that is not there is found out before anything is read.
+    root: Path | Store = arguments.into
+    if isinstance(arguments.into, str):
+        root = Store.at(arguments.into)
     with (
         _looking(arguments, names, patterns) as (durable, matching),
         interrupts.noted() as interrupted,
@@ -90,7 +136,7 @@ def _recorded(arguments: Namespace, console: Console) -> int:
     ):
 
         def record(topic: str) -> "Progress | None":
-            return _record(topic, arguments, tell, stopping, is_durable=topic in durable)
+            return _record(topic, root, arguments, tell, stopping, is_durable=topic in durable)
 
         def stopping() -> bool:
             return interrupted() or recorders.failed.is_set()
@@ -166,6 +212,7 @@ def _looking(
 
 def _record(
     topic: str,
+    root: "Path | Store",
     arguments: Namespace,
     tell: Callable[["Progress"], None],
     stopping: Callable[[], bool],
@@ -176,16 +223,28 @@ def _record(
 
     None if it is time to stop before it has begun.
     """
-    from zaichik.apps.recording.recorder import record
+    from zaichik.apps.recording.recorder import EVERY_SECONDS, FLUSH_SECONDS, NAME, record
     from zaichik.client import blocking
 
     if stopping():
         return None
+    name, every = arguments.name, arguments.every or FLUSH_SECONDS
+    if isinstance(arguments.into, str):
+        every = arguments.every or EVERY_SECONDS
+        if arguments.follow:
+            name = name or NAME
     # What there was to record of a topic that is not durable is gone with its broker.
     reconnect = RECONNECT_SECONDS if arguments.follow or is_durable else 0
     with blocking.connect(arguments.connect, name="zaichik record", reconnect=reconnect) as client:
         return record(
-            client, topic, arguments.into, follow=arguments.follow, tell=tell, stopping=stopping
+            client,
+            topic,
+            root,
+            follow=arguments.follow,
+            name=name,
+            every=every,
+            tell=tell,
+            stopping=stopping,
         )
 
 
@@ -207,6 +266,7 @@ def _bars() -> Iterator[Callable[["Progress"], None]]:
 
 def _summarise(progress: "Progress", arguments: Namespace, console: Console) -> None:
     topic, recorded, missing = shown(progress.topic), progress.recorded, progress.missing
+    where = shown_place(arguments.into)
     if arguments.json:
         names = ("topic", "epoch", "start", "next", "recorded", "missing", "deletions_missed")
         screen.print_json({name: getattr(progress, name) for name in names})
@@ -214,9 +274,9 @@ def _summarise(progress: "Progress", arguments: Namespace, console: Console) -> 
         screen.remark(_all_gone(progress), "yellow")
     else:
         offsets = f"offsets {progress.start:,} to {progress.next - 1:,}"
-        done = f"{counted(recorded, 'message')} recorded into {arguments.into} ({offsets})"
+        done = f"{counted(recorded, 'message')} recorded into {where} ({offsets})"
         if not recorded:
-            done = f"nothing new; {arguments.into} has everything below offset {progress.next:,}"
+            done = f"nothing new; {where} has everything below offset {progress.next:,}"
         screen.say(console, f"{topic}: {done}")
     if missing and recorded:
         what = f"{missing:,} messages are missing: the broker no longer had them"

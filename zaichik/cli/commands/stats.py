@@ -24,6 +24,7 @@ journal; 1 for an error; 130 for Ctrl-C, after showing the topics that were fini
 Examples:
   zaichik stats recording                          # all topics of a recording
   zaichik stats orders payments                    # topics of a running broker
+  zaichik stats s3://lake/zaichik                  # one in an object store
   zaichik stats recording --windows 1m,5m,15m,1h,forever
   zaichik stats recording --html report.html --plot report.png
   zaichik stats recording --json | jq '.[].advice'
@@ -41,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import TimeRemainingColumn
 
+from zaichik.apps.recording.places import Place, is_in_object_store, place
 from zaichik.base.counted import counted
 from zaichik.base.escapes import shown
 from zaichik.base.extras import getting
@@ -91,7 +93,10 @@ _picture = within(
 
 ARGUMENTS = (
     argument(
-        "SOURCE...", "a recording's folder; anything else is a topic of the broker", dest="sources"
+        "SOURCE...",
+        "a recording's folder or place (s3://, gs://, abfs://); anything else is a topic of the "
+        "broker",
+        dest="sources",
     ),
     argument("--windows LIST", "windows to try", _windows, default=WINDOWS),
     argument(
@@ -181,13 +186,31 @@ def _topics(arguments: Namespace) -> "list[Topic]":
     """Returns the sources' topics, in the order of their names."""
     from zaichik.apps.statistics.sources import check_distinct, held, recorded
 
-    folders = [source for source in arguments.sources if Path(source).is_dir()]
-    at_broker = [source for source in arguments.sources if source not in folders]
-    topics: list[Topic] = [topic for folder in folders for topic in recorded(Path(folder))]
+    places: list[Place] = []
+    at_broker = []
+    for source in arguments.sources:
+        if is_in_object_store(source):
+            places.append(_in_object_store(source, arguments))
+        elif Path(source).is_dir():
+            places.append(Path(source))
+        else:
+            at_broker.append(source)
+    topics: list[Topic] = [topic for where in places for topic in recorded(where)]
     if at_broker:
         topics += held(arguments.connect, at_broker)
     check_distinct(topics)
     return sorted(topics, key=lambda topic: topic.name)
+
+
+def _in_object_store(source: str, arguments: Namespace) -> Place:
+    if arguments.master:
+        raise WrongUsage(
+            "--master reads recordings in folders: leave it out, and they are counted here"
+        )
+    try:
+        return place(source)
+    except ValueError as error:
+        raise WrongUsage(str(error)) from None
 
 
 def _counted(
