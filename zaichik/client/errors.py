@@ -95,6 +95,10 @@ class TopicShrunk(ZaichikError):
     """A topic ends before an offset that it had reached, and was to be read up to it."""
 
 
+class ClusterMapUnusable(ZaichikError):
+    """What a broker has in the topic `cluster` is not a map that this client can follow."""
+
+
 class UnexpectedReply(ZaichikError):
     """The broker's reply was not what the request asks for: of another type, or without sense."""
 
