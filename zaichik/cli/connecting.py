@@ -15,7 +15,12 @@ from zaichik.client.logins import DEFAULT, VARIABLE, UnusableLogin, chosen
 NOT_GIVEN = "the one of the environment"
 
 
-def _chosen(text: str) -> Endpoint:
+def chosen_address(text: str) -> Endpoint:
+    """Returns the address of a `--connect`, or what counts where it was not given.
+
+    Raises:
+        WrongUsage: it is none, or has a secret in it; or a file with a login cannot be used.
+    """
     where = ""
     if text is NOT_GIVEN and environ.get(VARIABLE):
         where = f"not given, and {VARIABLE} says: "
@@ -32,7 +37,7 @@ ADDRESS = argument(
     "--connect ADDRESS",
     "the broker: HOST:PORT, or with TLS zaichiks://HOST:PORT (default: the environment variable "
     f"{VARIABLE}, else where `zaichik login` has logged in, else {DEFAULT})",
-    _chosen,
+    chosen_address,
     default=NOT_GIVEN,
 )
 RECONNECT = argument(

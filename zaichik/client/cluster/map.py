@@ -1,8 +1,8 @@
 """The map of a cluster: where each shard is, in a message that every shard keeps.
 
     {"format": 1, "features": 0, "shards": [
-        {"generation": 3, "address": "10.0.0.1:8890", "machine": "a"},
-        {"generation": 1, "address": "10.0.0.2:8891", "machine": null}]}
+        {"generation": 3, "address": "10.0.0.1:8890", "machine": "a", "since_us": 1796342400000000},
+        {"generation": 0, "address": "", "machine": null, "since_us": 0}]}
 
 It is the one message of the topic `cluster`. `features` counts what the nodes of the cluster have
 agreed on: a map with a smaller number is out of date. A shard's `generation` rises whenever it is
@@ -34,11 +34,13 @@ class Shard:
         generation: how often it was given to a machine; the larger one is right.
         address: HOST:PORT of its broker; "": it has never had one.
         machine: the machine that has it; None: none has.
+        since_us: when it was placed there, in µs since 1970 by the machine's clock; 0: unknown.
     """
 
     generation: int
     address: str
     machine: str | None = None
+    since_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,12 @@ class ClusterMap:
     def encoded(self) -> bytes:
         """Returns the message's payload, which `parse` reads."""
         shards = [
-            {"generation": shard.generation, "address": shard.address, "machine": shard.machine}
+            {
+                "generation": shard.generation,
+                "address": shard.address,
+                "machine": shard.machine,
+                "since_us": shard.since_us,
+            }
             for shard in self.shards
         ]
         described = {"format": FORMAT, "features": self.features, "shards": shards}
@@ -125,11 +132,14 @@ def _shard(described: Any) -> Shard:
     generation = _number(described, "generation")
     address = described.get("address") or ""
     machine = described.get("machine")
+    since_us = 0
+    if "since_us" in described:
+        since_us = _number(described, "since_us")
     if not isinstance(address, str) or not (machine is None or isinstance(machine, str)):
         raise _damaged("a shard's address or machine is not text")
     if address:
         _check_address(address)
-    return Shard(generation, address, machine)
+    return Shard(generation, address, machine, since_us)
 
 
 def _check_address(address: str) -> None:
