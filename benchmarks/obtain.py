@@ -106,7 +106,7 @@ def nats_server() -> Path:
     return _go_program(NATS_SERVER, "nats-server")
 
 
-def _go_program(package: str) -> Path:
+def _go_program(package: str, name: str) -> Path:
     target = CACHE / package.partition("@")[2] / name
     if not target.exists():
         _compile(["go", "install", package], GOBIN=str(target.parent))

@@ -146,8 +146,7 @@ class Coordinator:
         self._save = save
         self._now_us = now_us
         self._features = known.features if known else None
-        self._known_epoch = known.epoch if known else 0
-        self._epoch = -1  # of what was read; nothing was
+        self._epoch = known.epoch if known else -1
         self._placements = dict(known.placements) if known else {}
         self._saved = known
         self._serves_alone = serves_alone
@@ -193,11 +192,14 @@ class Coordinator:
 
     async def _handle(self, event: Event | Retry | Overdue) -> None:
         match event:
-            case StateChanged(State.CONNECTED) | Retry():
+            case StateChanged(state):
+                # Sessions do not expire while nobody counts: a former one has its time again.
+                self._is_patient = True
+                # All watches are gone; when it is back, everything is read again.
+                if state is State.CONNECTED:
+                    await self._refresh()
+            case Retry():
                 await self._refresh()
-            case StateChanged():
-                # All watches are gone; everything is read again when it is back.
-                pass
             case Overdue():
                 self._is_patient = False
                 await self._refresh()
@@ -234,8 +236,6 @@ class Coordinator:
             if record is None:
                 await self._engine.create(FEATURES, self._proposed().encoded())
                 continue
-            if record.version < self._epoch:
-                return  # an old answer
             try:
                 features = Features.parse(record.data)
             except Unreadable as error:
@@ -243,6 +243,8 @@ class Coordinator:
                     f"what is at {FEATURES} is not a cluster's: {error}; choose another path"
                 ) from None
             self._check(features)
+            if record.version < self._epoch:
+                return  # an old answer
             self._epoch = record.version
             self._features = features
             return
@@ -411,10 +413,8 @@ class Coordinator:
         self._hosting.serve(self._served)
 
     def _map(self) -> ClusterMap:
-        epoch = self._epoch
-        if epoch < 0:
-            epoch = self._known_epoch
-        return ClusterMap(epoch, tuple(self._shown(shard) for shard in range(self.shards)))
+        shown = tuple(self._shown(shard) for shard in range(self.shards))
+        return ClusterMap(max(self._epoch, 0), shown)
 
     def _shown(self, shard: int) -> Shard:
         placement = self._placements.get(shard)

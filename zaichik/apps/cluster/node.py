@@ -15,7 +15,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from zaichik.apps.cluster.coordinator import Coordinator, Known, Machine, Overdue, Retry
-from zaichik.apps.cluster.engine import Engine, Event, Listener, State
+from zaichik.apps.cluster.engine import Engine, Event, Listener, State, StateChanged
 from zaichik.apps.cluster.folder import Folder
 from zaichik.apps.cluster.hosting import BrokerHosting, Launcher, Publisher
 from zaichik.net.background import BackgroundTasks
@@ -98,26 +98,30 @@ class Node:
             UnusableFolder: what the folder has kept is damaged.
         """
         send, inbox = anyio.create_memory_object_stream[Event](math.inf)
-        async with send, inbox, self._engine.running(send.send_nowait):
-            # Brokers before the session: a machine is gone when its brokers are.
-            async with BackgroundTasks() as brokers:
-                hosting = BrokerHosting(self._launch, self._publish, brokers.group)
-                coordinator = Coordinator(
-                    self._machine,
-                    self._engine,
-                    hosting,
-                    self._save,
-                    self._now_us,
-                    self._folder.known(),
-                    serves_alone=self._serves_alone,
-                )
-                async with BackgroundTasks() as beside:
-                    beside.group.start_soon(self._announce, coordinator, hosting, on_ready)
-                    beside.group.start_soon(self._report)
-                    if self._serves_alone:
-                        coordinator.begin()
-                        self._has_begun.set()
-                    await self._coordinate(coordinator, inbox)
+        # Brokers before the session: a machine is gone when its brokers are.
+        async with (
+            send,
+            inbox,
+            self._engine.running(send.send_nowait),
+            BackgroundTasks() as brokers,
+            BackgroundTasks() as beside,
+        ):
+            hosting = BrokerHosting(self._launch, self._publish, brokers.group)
+            coordinator = Coordinator(
+                self._machine,
+                self._engine,
+                hosting,
+                self._save,
+                self._now_us,
+                self._folder.known(),
+                serves_alone=self._serves_alone,
+            )
+            beside.group.start_soon(self._announce, coordinator, hosting, on_ready)
+            beside.group.start_soon(self._report)
+            if self._serves_alone:
+                coordinator.begin()
+                self._has_begun.set()
+            await self._coordinate(coordinator, inbox)
 
     async def _coordinate(
         self, coordinator: Coordinator, inbox: MemoryObjectReceiveStream[Event]
@@ -136,7 +140,7 @@ class Node:
             now = anyio.current_time()
             if not coordinator.is_waiting:
                 overdue = math.inf
-            elif isinstance(event, Overdue) or overdue == math.inf:
+            elif isinstance(event, Overdue | StateChanged) or overdue == math.inf:
                 overdue = now + OVERDUE_SESSIONS * self._session_s
             # While it is away nothing is tried: that it is back is an event.
             if coordinator.is_behind and self._engine.state is State.CONNECTED:

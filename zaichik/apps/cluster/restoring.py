@@ -60,13 +60,7 @@ async def restore(
     if (placement.machine, placement.folder) == (machine, identity):
         raise CannotRestore(f"shard {shard} is placed on this machine already")
     await _check_gone(engine, shard, placement)
-    if folder.exists():
-        raise CannotRestore(
-            f"{folder} is there already; look at it with `zaichik check`, and move it away first"
-        )
-    part = folder.with_name(f"{folder.name}.part")
-    if part.exists():
-        raise CannotRestore(f"{part} is left of an attempt that was interrupted; remove it first")
+    part = _part(folder)
     await make(part)
     part.rename(folder)
     generation = placement.generation + RESTORED
@@ -78,6 +72,18 @@ async def restore(
             f"shard {shard} was placed anew meanwhile, and stays there; {folder} is not used"
         ) from None
     return restored
+
+
+def _part(folder: Path) -> Path:
+    """Returns where a folder is made, before it gets its name."""
+    if folder.exists():
+        raise CannotRestore(
+            f"{folder} is there already; look at it with `zaichik check`, and move it away first"
+        )
+    part = folder.with_name(f"{folder.name}.part")
+    if part.exists():
+        raise CannotRestore(f"{part} is left of an attempt that was interrupted; remove it first")
+    return part
 
 
 async def _placed(engine: Engine, shard: int) -> tuple[Placement, int]:

@@ -94,15 +94,18 @@ class ZooKeeper:
     @asynccontextmanager
     async def running(self, listener: Listener) -> AsyncIterator[None]:
         """Has events sent to the listener during the block, in this event loop."""
-        async with BlockingPortal() as portal:
+        portal = BlockingPortal()
+        await portal.__aenter__()
+        try:
             self._portal, self._listener = portal, listener
             self._client.add_listener(self._on_state)
             self._client.start_async()
-            try:
-                yield
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._stop()
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._stop()
+            # Without the block's exception, which its group of tasks would wrap.
+            await portal.__aexit__(None, None, None)
 
     async def _stop(self) -> None:
         """Give up the session, so that nobody waits for it to expire."""
