@@ -1,6 +1,5 @@
 """Nodes of a cluster in simulated worlds, and whether those find bugs that are planted."""
 
-
 import pytest
 from cluster_world import World
 from planted_cluster_slips import CLUSTER_SLIPS

@@ -186,7 +186,7 @@ class Coordinator:
             if not self.has_seen:
                 raise
             # What is served stays served: rights that were taken away are no reason to stop.
-            logger.error("%s", error)  # noqa: TRY400 (it is no bug)
+            logger.error("a call was refused: %s", error)  # noqa: TRY400 (it is no bug)
             self.is_behind = True
         self._apply()
 
@@ -215,8 +215,14 @@ class Coordinator:
     async def _refresh(self) -> None:
         """Read everything, and claim what is nobody's, if there is room for it."""
         await self._agree()
+        was_waiting = self.is_waiting
         self.is_waiting = not await self._join()
         if self.is_waiting:
+            if not was_waiting:
+                logger.info(
+                    "a former process of this machine is still present at ZooKeeper: waiting until "
+                    "its session expires"
+                )
             return
         for shard in range(self.shards):
             await self._look(shard, claims=False)

@@ -136,6 +136,7 @@ class Node:
                 event = Overdue()
             with anyio.CancelScope(deadline=min(overdue, retry)):
                 event = await inbox.receive()
+            self._tell_state(event)
             await coordinator.handle(event)
             now = anyio.current_time()
             if not coordinator.is_waiting:
@@ -171,6 +172,16 @@ class Node:
                 "it has answered once, since they may be elsewhere by now (--serve-alone serves "
                 "what was here last)"
             )
+
+    def _tell_state(self, event: Event | Retry | Overdue) -> None:
+        """Say that the service is away, or back."""
+        if not self._has_begun.is_set():
+            return
+        match event:
+            case StateChanged(State.AWAY):
+                logger.warning("ZooKeeper is away: brokers go on, and nothing can be placed")
+            case StateChanged():
+                logger.info("ZooKeeper answers")
 
     def _save(self, known: Known) -> None:
         try:
