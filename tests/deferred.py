@@ -22,6 +22,8 @@ WAITING = (
     "tests/cli/test_signals.py",
     "tests/cli/test_status_line.py",
     "tests/client/blocking/",
+    "tests/client/cluster/test_cluster.py",
+    "tests/client/cluster/test_known_map.py",
     "tests/client/patterns/test_follower.py",
     "tests/client/patterns/test_subscription.py",
     "tests/client/test_connection.py",

@@ -1,16 +1,18 @@
 """A cluster whose nodes are a test: brokers in this process, and maps that the test publishes."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
+from anyio.abc import TaskGroup, TaskStatus
 from brokers import GUARD
 
 import zaichik
 from zaichik.client.cluster.hashing import shard_of
 from zaichik.client.cluster.map import TOPIC, ClusterMap, Shard
+from zaichik.net.background import BackgroundTasks
 
 
 class Shards:
@@ -21,12 +23,16 @@ class Shards:
         brokers: those that run, by the numbers of their shards.
     """
 
-    def __init__(self, count: int, folder: Path | None, settings: dict[str, object]) -> None:
+    def __init__(
+        self, tasks: TaskGroup, count: int, folder: Path | None, settings: dict[str, object]
+    ) -> None:
+        self._tasks = tasks
         self.map = ClusterMap(0, tuple(Shard(0, "") for _ in range(count)))
         self.brokers: dict[int, zaichik.Server] = {}
         self._folder = folder
         self._settings = settings
-        self._running: dict[int, AsyncExitStack] = {}
+        # Set to stop one; and when it has stopped.
+        self._stops: dict[int, tuple[anyio.Event, anyio.Event]] = {}
 
     @property
     def addresses(self) -> list[str]:
@@ -35,17 +41,25 @@ class Shards:
 
     async def start(self, number: int, port: int = 0) -> None:
         """Start a shard's broker on its folder, as the next generation; nobody is told yet."""
-        stack = AsyncExitStack()
+        broker = await self._tasks.start(self._run, number, port)
+        self.brokers[number] = broker
+        generation = self.map.shards[number].generation + 1
+        self.place(number, Shard(generation, f"127.0.0.1:{broker.port}", "a"))
+
+    async def _run(
+        self, number: int, port: int, *, task_status: TaskStatus[zaichik.Server]
+    ) -> None:
+        """Run a broker until it is stopped; in a task, so that they may end in any order."""
         data = None
         if self._folder is not None:
             data = self._folder / f"shard-{number}"
         settings = zaichik.BrokerSettings(auto_create=False, **self._settings)
-        running = zaichik.running_broker(port=port, settings=settings, data=data)
-        broker = await stack.enter_async_context(running)
-        self._running[number] = stack
-        self.brokers[number] = broker
-        generation = self.map.shards[number].generation + 1
-        self.place(number, Shard(generation, f"127.0.0.1:{broker.port}", "a"))
+        stop, stopped = anyio.Event(), anyio.Event()
+        self._stops[number] = stop, stopped
+        async with zaichik.running_broker(port=port, settings=settings, data=data) as broker:
+            task_status.started(broker)
+            await stop.wait()
+        stopped.set()
 
     def place(self, number: int, shard: Shard) -> None:
         """Have the next map say that."""
@@ -56,7 +70,9 @@ class Shards:
     async def stop(self, number: int) -> None:
         """Stop a shard's broker."""
         del self.brokers[number]
-        await self._running.pop(number).aclose()
+        stop, stopped = self._stops.pop(number)
+        stop.set()
+        await stopped.wait()
 
     async def publish(self, *numbers: int, payload: bytes | None = None) -> None:
         """Publish the map, or something else, at all shards that run, or at some."""
@@ -65,11 +81,6 @@ class Shards:
             async with zaichik.connect(port=broker.port, reconnect=0) as client:
                 await client.create_topic(TOPIC, capacity=1, retention_ttl="forever")
                 await client.publish(TOPIC, payload or self.map.encoded())
-
-    async def aclose(self) -> None:
-        """Stop all of them."""
-        for number in [*self.brokers]:
-            await self.stop(number)
 
     def topic_of(self, number: int, prefix: str = "t") -> str:
         """Returns the name of a topic that belongs to a shard."""
@@ -82,13 +93,10 @@ async def shards(
     count: int = 3, folder: Path | None = None, **settings: object
 ) -> AsyncIterator[Shards]:
     """Returns a cluster that runs, and whose shards have the map."""
-    cluster = Shards(count, folder, settings)
     with anyio.fail_after(GUARD):
-        try:
+        async with BackgroundTasks() as tasks:
+            cluster = Shards(tasks.group, count, folder, settings)
             for number in range(count):
                 await cluster.start(number)
             await cluster.publish()
             yield cluster
-        finally:
-            with anyio.CancelScope(shield=True):
-                await cluster.aclose()
