@@ -539,6 +539,12 @@ DEFERRED = (
         "the page is drawn on a wide one",
     ),
     Deferred(
+        "tests/client/cluster/test_cluster.py::test_nothing_acknowledged_",
+        3,
+        "one history is lived on each event loop",
+        kept=("-0]",),
+    ),
+    Deferred(
         "tests/apps/spark/test_writer.py::test_two_writes_within_one_micro_batch_",
         7,
         "what writes is tested without a session",
