@@ -1,12 +1,13 @@
 """A cluster whose nodes are a test: brokers in this process, and maps that the test publishes."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from brokers import GUARD
 
 import zaichik
@@ -88,6 +89,12 @@ class Shards:
         return next(name for name in names if shard_of(name, len(self.map.shards)) == number)
 
 
+async def publish_on(client: zaichik.Cluster, topic: str) -> None:
+    """Publish to a topic until that fails."""
+    while True:
+        await client.publish(topic, b"")
+
+
 @asynccontextmanager
 async def shards(
     count: int = 3, folder: Path | None = None, **settings: object
@@ -100,3 +107,40 @@ async def shards(
                 await cluster.start(number)
             await cluster.publish()
             yield cluster
+
+
+class EmbeddedShards:
+    """A cluster in another thread.
+
+    Attributes:
+        cluster: see `Shards`; its methods are called with `call`.
+    """
+
+    def __init__(self, portal: BlockingPortal, cluster: Shards) -> None:
+        self.cluster = cluster
+        self._portal = portal
+
+    @property
+    def address(self) -> str:
+        """Where one shard is."""
+        return self.cluster.addresses[0]
+
+    def call(self, function: Callable[..., object], *arguments: object) -> object:
+        """Call a coroutine function where the cluster is."""
+        return self._portal.call(function, *arguments)
+
+    def move(self, number: int) -> None:
+        """Stop a shard, start it elsewhere, and tell all."""
+        for step in (self.cluster.stop, self.cluster.start):
+            self.call(step, number)
+        self.call(self.cluster.publish)
+
+
+@contextmanager
+def embedded_shards(count: int = 2, folder: Path | None = None) -> Iterator[EmbeddedShards]:
+    """A cluster that lives as long as the block, for tests without an event loop."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(shards(count, folder)) as cluster,
+    ):
+        yield EmbeddedShards(portal, cluster)

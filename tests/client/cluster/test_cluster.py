@@ -5,7 +5,7 @@ import random
 import anyio
 import pytest
 from brokers import GUARD, real_broker
-from shards import shards
+from shards import publish_on, shards
 
 import zaichik
 from zaichik import ConnectFailed, ConnectionLost, EpochChanged, NoSuchTopic, TakenOver
@@ -79,10 +79,9 @@ async def test_what_is_created_without_reconnecting_is_created_all_the_same():
 
 
 async def test_a_plain_client_at_the_wrong_shard_makes_no_second_topic():
-    async with shards(2) as cluster:
-        async with zaichik.connect(port=cluster.brokers[0].port) as plain:
-            with pytest.raises(NoSuchTopic):
-                await plain.publish(cluster.topic_of(1), b"")
+    async with shards(2) as cluster, zaichik.connect(port=cluster.brokers[0].port) as plain:
+        with pytest.raises(NoSuchTopic):
+            await plain.publish(cluster.topic_of(1), b"")
 
 
 async def test_a_topic_of_an_epoch_is_not_created():
@@ -133,7 +132,7 @@ async def test_all_topics_are_listed_by_name_without_the_map():
 
 
 async def test_each_shard_is_described_also_one_that_is_away():
-    async with shards(2) as cluster, connected(cluster, timeout=0.05) as client:
+    async with shards(2) as cluster, connected(cluster, reconnect=0) as client:
         await cluster.stop(1)
         there, away = await client.describe()
         assert there["broker"]["topics"] == 1
@@ -258,7 +257,7 @@ async def test_a_shard_that_stays_away_is_a_sentence_and_tried_again_by_the_next
         await cluster.stop(1)
         async with zaichik.cluster(first, reconnect=0.05) as client:
             topic = cluster.topic_of(1)
-            with pytest.raises(ConnectFailed, match=f"shard 1 cannot be reached: .*:{port}"):
+            with pytest.raises(ConnectFailed, match=rf"shard 1 cannot be reached: .*:{port}"):
                 await client.publish(topic, b"")
             await cluster.start(1, port)
             await client.publish(topic, b"")
@@ -271,8 +270,7 @@ async def test_a_shard_that_was_lost_for_good_is_used_again_when_it_is_back():
         port = cluster.brokers[1].port
         await cluster.stop(1)
         with pytest.raises((ConnectionLost, ConnectFailed)):
-            while True:
-                await client.publish(topic, b"")
+            await publish_on(client, topic)
         await cluster.start(1, port)
         await client.publish(topic, b"")
 
@@ -317,7 +315,7 @@ async def test_nothing_acknowledged_is_lost_or_there_twice_while_shards_move(tmp
             """Let some more be acknowledged, by whichever shards are there."""
             enough = sum(map(len, acknowledged.values())) + chance.randrange(MOST_BETWEEN)
             while sum(map(len, acknowledged.values())) < enough:
-                await anyio.sleep(0)
+                await anyio.lowlevel.checkpoint()
 
         async with anyio.create_task_group() as tasks:
             for topic in topics:
@@ -392,6 +390,12 @@ async def test_a_pattern_goes_on_at_a_shard_that_has_moved(tmp_path):
             assert {(await anext(subscription)).topic for _ in topics} == set(topics)
 
 
+async def read_on(subscription, seen):
+    """Read until that fails; `seen` is told the payloads."""
+    async for item in subscription:
+        seen.add(item.payload)
+
+
 async def test_if_one_shard_refuses_all_that_had_come_is_given_out_first(tmp_path):
     async with shards(2, tmp_path) as cluster, connected(cluster) as client:
         topics = [cluster.topic_of(number) for number in range(2)]
@@ -403,8 +407,7 @@ async def test_if_one_shard_refuses_all_that_had_come_is_given_out_first(tmp_pat
             async with client.subscribe(topics[1], name="billing"):
                 await client.publish(topics[0], b"last")
                 with pytest.raises(TakenOver):
-                    while True:
-                        seen.add((await anext(subscription)).payload)
+                    await read_on(subscription, seen)
             assert seen == {*topics, b"last"}
             with pytest.raises(TakenOver):
                 await anext(subscription)

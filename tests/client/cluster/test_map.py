@@ -37,7 +37,7 @@ def test_a_shard_that_never_was_anywhere_has_no_address():
 
 
 def test_another_format_is_refused_with_what_to_do():
-    with pytest.raises(ClusterMapUnusable, match="format 2, .* knows only 1: upgrade zaichik"):
+    with pytest.raises(ClusterMapUnusable, match=r"format 2, .* knows only 1: upgrade zaichik"):
         ClusterMap.parse(json.dumps(TEXT | {"format": 2}).encode())
 
 
@@ -102,5 +102,5 @@ def test_older_features_change_nothing():
 
 
 def test_another_number_of_shards_is_another_cluster():
-    with pytest.raises(ClusterMapUnusable, match="had 2 shards, .* has 1: .* connect again"):
+    with pytest.raises(ClusterMapUnusable, match=r"had 2 shards, .* has 1: .* connect again"):
         MAP.updated(ClusterMap(8, (A,)))

@@ -41,10 +41,14 @@ from zaichik.client.endpoint import Endpoint, at
 from zaichik.client.errors import Forbidden, NoSuchTopic, ZaichikError
 from zaichik.client.messages import BatchResult, Key, Payload, PublishResult, batch_of
 from zaichik.client.patterns.news import News
+from zaichik.client.patterns.records import TOPICS
 from zaichik.client.patterns.subscription import PatternSubscription
 from zaichik.net.background import DetachedTasks
 from zaichik.net.tls_settings import ClientTls
 from zaichik_protocol import DEFAULT_PORT, Batch
+
+# Topics that every shard has.
+OF_EACH = {TOPIC, TOPICS}
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -238,11 +242,11 @@ class Cluster:
     async def topics(self, prefix: str = "") -> list[dict[str, Any]]:
         """Returns the state of every topic whose name begins with `prefix`, sorted by name.
 
-        Each shard is asked. Its own topic with the map is left out.
+        Each shard is asked. What each has for itself, the map and `$topics`, is left out.
         See `docs/use/describe.md`.
         """
         found = await self._from_all(lambda client: client.topics(prefix))
-        states = [state for topics in found for state in topics if state["name"] != TOPIC]
+        states = [state for topics in found for state in topics if state["name"] not in OF_EACH]
         return sorted(states, key=lambda state: str(state["name"]))
 
     async def describe(self) -> list[dict[str, Any]]:

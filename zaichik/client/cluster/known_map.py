@@ -194,6 +194,9 @@ class KnownMap:
         except ZaichikError as error:
             logger.debug("the map of the cluster is not at %s: %s", place, error)
             return error
+        except UnicodeError:
+            # anyio goes by stricter rules for names of hosts than Python's codec.
+            return ConnectFailed(f"{place.host!r} is not a host name")
         return ConnectFailed(f"{place} has stopped sending the map of the cluster")
 
     async def _follow(self, client: Client, place: Endpoint) -> None:

@@ -60,6 +60,8 @@ class ShardDialer(Dialer):
         try:
             stream = await super().dial()
             is_reached = True
+        except UnicodeError as error:
+            raise OSError(f"{place.host!r} is not a host name") from error
         finally:
             # It may also have taken too long.
             if not is_reached:
