@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from zaichik import blocking
+from zaichik.apps.spark.broker import AnyClient
 from zaichik.apps.spark.options import Options
 from zaichik.apps.spark.reading import Range, position, state_of
 from zaichik.apps.spark.table import TopicReader
@@ -66,11 +66,11 @@ class NarrowedReader(TopicReader):
         if isinstance(one, EqualTo | LessThanOrEqual):
             self._ends += _next(value)
 
-    def wholes(self, client: blocking.Client) -> list[Range]:
+    def wholes(self, client: AnyClient) -> list[Range]:
         """Those of a `TopicReader`, without what is left out."""
         return [self._narrowed(client, whole) for whole in super().wholes(client)]
 
-    def _narrowed(self, client: blocking.Client, whole: Range) -> Range:
+    def _narrowed(self, client: AnyClient, whole: Range) -> Range:
         state = state_of(client, whole.topic, whole.epoch)
         start = max([whole.start, *self._offsets(client, state, self._firsts)])
         end = min([whole.end, *self._offsets(client, state, self._ends)])
@@ -78,7 +78,7 @@ class NarrowedReader(TopicReader):
 
     @staticmethod
     def _offsets(
-        client: blocking.Client, state: Mapping[str, Any], places: list[StartAt]
+        client: AnyClient, state: Mapping[str, Any], places: list[StartAt]
     ) -> Iterator[int]:
         for place in places:
             yield place if isinstance(place, int) else position(client, state, place)

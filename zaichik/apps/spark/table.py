@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from zaichik import blocking
+from zaichik.apps.spark.broker import AnyClient
 from zaichik.apps.spark.columns import check
 from zaichik.apps.spark.errors import BadOption, without_traceback
 from zaichik.apps.spark.options import Options
@@ -50,7 +50,7 @@ class TopicReader(DataSourceReader):
         with options.connect(RECONNECT) as client:
             return tasks(self.wholes(client), options.partitions)
 
-    def wholes(self, client: blocking.Client) -> list[Range]:
+    def wholes(self, client: AnyClient) -> list[Range]:
         """All that is to be read of each topic."""
         return [_whole(client, topic, self.options) for topic in self.options.topics]
 
@@ -60,7 +60,7 @@ class TopicReader(DataSourceReader):
         return read_range(partition, self.options, self.schema, reconnect=RECONNECT)
 
 
-def _whole(client: blocking.Client, topic: str, options: Options) -> Range:
+def _whole(client: AnyClient, topic: str, options: Options) -> Range:
     """All that is to be read of a topic."""
     state = state_of(client, topic, options.epochs[topic])
     _check_time(topic, options.starts[topic])

@@ -22,6 +22,7 @@ Examples:
   zaichik publish log --file access.log --key-regex '^(\S+)'
   zaichik publish orders --file orders.jsonl --key-json customer
   zaichik publish rates --key EUR --tombstone   # delete a key from a table
+  zaichik publish orders one --cluster 10.0.0.1:8890    # wherever orders is
 
 With --key-regex or --key-json, a message in which no key is found is published without one.
 """
@@ -102,7 +103,7 @@ ARGUMENTS = (
         ),
     ),
     argument("--tombstone", "delete KEY from a table, instead of sending messages"),
-    connecting.ADDRESS,
+    connecting.PLACE,
     connecting.RECONNECT,
     argument("--json", "print the summary as one JSON object on standard output"),
 )
@@ -114,7 +115,7 @@ async def run(arguments: Namespace, console: Console) -> None:
         raise WrongUsage("give either MESSAGE or --file, not both")
     key_of = _key_of(arguments)
     messages = _messages(arguments, key_of)
-    async with connecting.connected(arguments, "publish") as client:
+    async with connecting.connected(arguments, "publish", arguments.topic) as client:
         tally = _Tally(arguments.topic)
         try:
             async with client.producer(arguments.topic) as producer:

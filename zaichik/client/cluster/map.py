@@ -14,6 +14,7 @@ right about it: a node that is cut off from the others goes on to publish what i
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 from zaichik.base.json_text import NotJson, parsed_object
@@ -23,6 +24,7 @@ from zaichik.client.errors import ClusterMapUnusable
 
 TOPIC = "cluster"
 FORMAT = 1
+MOST_REMEMBERED = 4096  # addresses that were found to be some
 MOST_SHARDS = 65_536  # so that no map makes a client reserve any amount of memory
 
 
@@ -137,19 +139,19 @@ def _shard(described: Any) -> Shard:
         since_us = _number(described, "since_us")
     if not isinstance(address, str) or not (machine is None or isinstance(machine, str)):
         raise _damaged("a shard's address or machine is not text")
-    if address:
-        _check_address(address)
+    if address and not _is_plain(address):
+        raise _damaged("a shard's address is not HOST:PORT")
     return Shard(generation, address, machine, since_us)
 
 
-def _check_address(address: str) -> None:
-    """Refuse what is not HOST:PORT: how to log in is the client's business, and not the map's."""
+# One map after the other has the same addresses, and there may be a thousand.
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _is_plain(address: str) -> bool:
+    """Returns whether that is HOST:PORT, without TLS or a login: those are the client's."""
     try:
-        is_plain = endpoint(address) == endpoint(f"{PLAIN}://{address}")
+        return endpoint(address) == endpoint(f"{PLAIN}://{address}")
     except NotAnAddress:
-        is_plain = False
-    if not is_plain:
-        raise _damaged("a shard's address is not HOST:PORT")
+        return False
 
 
 def _number(fields: dict[str, Any], name: str) -> int:
