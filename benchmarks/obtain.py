@@ -1,10 +1,11 @@
 """Programs that package managers rarely have, fetched once into a cache directory and used from
 there.
 
-Kafka's server is a list of files on Maven Central; each must have the checksum that
-`peers/kafka_jars.txt` gives. `nats bench` is compiled by Go, which checks what it downloads against
-its own database of checksums, and so is a NATS server that can sync each message, if the installed
-one is older. zaichik's own compiled wheel is made there, too, one for each state of the source.
+The servers of Kafka and ZooKeeper are lists of files on Maven Central; each must have the checksum
+that `peers/kafka_jars.txt` or `peers/zookeeper_jars.txt` gives. `nats bench` is compiled by Go,
+which checks what it downloads against its own database of checksums, and so is a NATS server that
+can sync each message, if the installed one is older. zaichik's own compiled wheel is made there,
+too, one for each state of the source.
 """
 
 import functools
@@ -22,6 +23,7 @@ MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
 ROOT = Path(__file__).parent.parent
 SOURCES = ("pyproject.toml", "hatch_build.py", "zaichik/**/*.py", "protocol/**/*.py")
 KAFKA_JARS = Path(__file__).parent / "peers" / "kafka_jars.txt"
+ZOOKEEPER_JARS = Path(__file__).parent / "peers" / "zookeeper_jars.txt"
 NATS_CLI = "github.com/nats-io/natscli/nats@v0.5.1"
 NATS_SERVER = "github.com/nats-io/nats-server/v2@v2.15.2"
 DOWNLOAD_SECONDS = 60.0
@@ -39,10 +41,22 @@ def kafka_jars() -> list[Path]:
     Raises:
         Unobtainable: Maven Central cannot be reached, or a file differs from its checksum.
     """
+    return _jars(KAFKA_JARS)
+
+
+def zookeeper_jars() -> list[Path]:
+    """Returns the files of ZooKeeper's server, for Java's class path, after downloading those that
+    are missing (7 MB).
+
+    Raises:
+        Unobtainable: Maven Central cannot be reached, or a file differs from its checksum.
+    """
+    return _jars(ZOOKEEPER_JARS)
+
+
+def _jars(listed: Path) -> list[Path]:
     lines = [
-        line
-        for line in KAFKA_JARS.read_text(encoding="utf-8").splitlines()
-        if not line.startswith("#")
+        line for line in listed.read_text(encoding="utf-8").splitlines() if not line.startswith("#")
     ]
     pairs = [line.split() for line in lines]
     with ThreadPoolExecutor(8) as threads:
@@ -55,7 +69,7 @@ def downloaded(checksum: str, path: str) -> Path:
     Raises:
         Unobtainable: it cannot be downloaded, or its SHA-256 is not `checksum`.
     """
-    target = CACHE / "kafka" / path
+    target = CACHE / "kafka" / path  # the first that was there
     if target.exists():
         return target
     try:

@@ -8,6 +8,9 @@ A prefix stands for all modules below it.
 # App: prefix of what it imports: reason.
 BEYOND: dict[str, dict[str, str]] = {
     "audit": {},
+    "cluster": {
+        "zaichik.net.background": "brokers end with it, and exceptions stay as they are",
+    },
     "demo": {},
     "flight": {
         "zaichik.core": "it records a broker from inside, and is no client",

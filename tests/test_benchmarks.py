@@ -739,6 +739,20 @@ def test_the_gateway_for_mqtt_is_measured():
 
 
 @pytest.mark.long
+def test_a_cluster_is_measured_and_more_of_it_computed():
+    done = run("benchmarks.cluster", "--quick")
+    assert done.returncode == 0, done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if "|" in line]
+    measured = [row for row in rows if len(row) == 4 and row[0] in {"1", "2", "4"}]
+    # The shards that were run, and then their maps.
+    assert [row[0] for row in measured] == ["1", "2", "4"] * 2
+    assert all(float(figure.replace(",", "")) > 0 for row in measured for figure in row)
+    modelled = [row for row in rows if len(row) > 4][2:]
+    assert [row[0] for row in modelled] == ["10", "100", "1,000"]
+    assert "It assumes" in done.stdout
+
+
+@pytest.mark.long
 def test_what_looking_costs_is_measured():
     done = run("benchmarks.views", "--quick")
     assert done.returncode == 0, done.stderr

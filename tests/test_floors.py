@@ -52,6 +52,7 @@ HOMES = {
     "grpc_health": {"apps/grpc"},
     "grpc_reflection": {"apps/grpc"},
     "kafka": {"apps/kafka"},
+    "kazoo": {"apps/cluster"},
     "crc32c": {"apps/kafka"},
     "wsproto": {"apps/mqtt"},
     "confluent_kafka": {"apps/replication"},

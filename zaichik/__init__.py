@@ -14,6 +14,7 @@ from zaichik.client.errors import (
     AuthFailed,
     BatchTooLarge,
     BrokerError,
+    ClusterMapUnusable,
     ConnectFailed,
     ConnectionLost,
     Damaged,
@@ -79,23 +80,26 @@ from zaichik_protocol import DEFAULT_PORT
 
 if TYPE_CHECKING:
     from zaichik.base.clock import Clock, ManualClock, SystemClock
+    from zaichik.client.cluster.cluster import Cluster, cluster
     from zaichik.core.settings import BrokerSettings, TopicSettings
     from zaichik.server.running import running_broker, serve
     from zaichik.server.server import Server
     from zaichik.storage.disk import StorageFailed
     from zaichik.storage.store import CannotOpen
 
-# Most programs are clients. What runs a broker takes half as long again to import, so it is
-# imported on first use.
-_BROKER = {
+# Most programs are clients of one broker. What runs a broker takes half as long again to import, so
+# it is imported on first use.
+_LATER = {
     "BrokerSettings": "core.settings",
     "CannotOpen": "storage.store",
     "Clock": "base.clock",
+    "Cluster": "client.cluster.cluster",
     "ManualClock": "base.clock",
     "Server": "server.server",
     "StorageFailed": "storage.disk",
     "SystemClock": "base.clock",
     "TopicSettings": "core.settings",
+    "cluster": "client.cluster.cluster",
     "running_broker": "server.running",
     "serve": "server.running",
 }
@@ -111,6 +115,8 @@ __all__ = [
     "Client",
     "ClientTls",
     "Clock",
+    "Cluster",
+    "ClusterMapUnusable",
     "ConnectFailed",
     "ConnectionLost",
     "Credentials",
@@ -176,6 +182,7 @@ __all__ = [
     "WorkSubscription",
     "ZaichikError",
     "client_tls",
+    "cluster",
     "connect",
     "endpoint",
     "running_broker",
@@ -184,6 +191,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _BROKER:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"zaichik.{_BROKER[name]}"), name)
+    return getattr(import_module(f"zaichik.{_LATER[name]}"), name)

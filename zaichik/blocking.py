@@ -5,20 +5,24 @@ See `zaichik.client.blocking`.
 
 from zaichik.client.blocking import (
     Client,
+    Cluster,
     PatternSubscription,
     Producer,
     Subscription,
     WorkMessage,
     WorkSubscription,
+    cluster,
     connect,
 )
 
 __all__ = [
     "Client",
+    "Cluster",
     "PatternSubscription",
     "Producer",
     "Subscription",
     "WorkMessage",
     "WorkSubscription",
+    "cluster",
     "connect",
 ]

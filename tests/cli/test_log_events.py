@@ -20,6 +20,7 @@ SERVED = [
     "server",
     "storage",
     "net",
+    "apps/cluster",
     "apps/kafka",
     "apps/replication/bridge.py",
     "apps/replication/servers.py",

@@ -13,6 +13,7 @@ What an app needs beyond that is here, with the reason:
 | `replication` | `core.settings`, `storage` | a restore writes a topic where no broker runs |
 | `spark` | `apps.recording`, `apps.statistics` | the same columns, and the same numbers |
 | `spark` | `net.tls_settings` | to name the option of a certificate that cannot be used |
+| `cluster` | `net.background` | brokers end with it, and exceptions stay as they are |
 | `web` | `apps.views`, `apps.watch` | the pictures, and the polling that stays polite |
 | `web` | `net.background` | tasks that end with a block and leave its exceptions as they are |
 | `web` | `server.access` | failed logins are limited by the same token bucket as the broker's |

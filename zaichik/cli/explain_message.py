@@ -70,7 +70,7 @@ async def run_message(topic: str | None, arguments: Namespace, console: Console)
     if topic is None:
         raise WrongUsage("give the topic of the message, too")
     check_options(arguments)
-    async with connecting.connected(arguments, "explain") as client:
+    async with connecting.connected(arguments, "explain", topic) as client:
         with connecting.required(client, "explain what became of messages"), _one_topic(topic):
             explained = await client.explain(
                 topic,

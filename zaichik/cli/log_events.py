@@ -174,6 +174,36 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "a transaction is left for Kafka to abort: %s": ("round_left", "reason"),
     "Kafka has given up a round; looking how far it is: %s": ("producer_lost", "reason"),
     "the bridge has ended: %s": ("bridge_ended", "reason"),
+    # Of `zaichik cluster`.
+    "shard %d is served at %s": ("shard_served", "shard", "address"),
+    "the broker of shard %d has ended (%s): started again in %g s": (
+        "broker_ended",
+        "shard",
+        "reason",
+        "seconds",
+    ),
+    "shard %d is at machine %s now, so its broker here is stopped": (
+        "shard_moved",
+        "shard",
+        "machine",
+    ),
+    "shard %d has not taken the map: %s": ("map_refused", "shard", "reason"),
+    "the record of shard %d cannot be read, and is passed over: %s": (
+        "record_unreadable",
+        "shard",
+        "reason",
+    ),
+    "what is known of the cluster cannot be kept: %s": ("known_not_kept", "reason"),
+    "ZooKeeper is away: brokers go on, and nothing can be placed": ("zookeeper_away",),
+    "ZooKeeper answers": ("zookeeper_answers",),
+    "ZooKeeper does not answer yet: it is tried again, and no shard is served before it has "
+    "answered once, since they may be elsewhere by now (--serve-alone serves what was here last)": (
+        "zookeeper_absent",
+    ),
+    "a former process of this machine is still present at ZooKeeper: waiting until its session "
+    "expires": ("session_awaited",),
+    "a call was refused: %s": ("zookeeper_refuses", "reason"),
+    "standard input has closed: stopping, which may take %g s": ("stopping", "seconds"),
     "SIGHUP is ignored; SIGTERM stops the broker": ("signal_ignored",),
     "%s: stopping, which may take %g s; a second signal stops at once": (
         "stopping",

@@ -56,6 +56,7 @@ COMMANDS = {
     "mqtt": "serve clients of MQTT 3.1.1 and 5",
     "kafka": "serve clients of Kafka; experimental",
     "grpc": "serve clients that speak gRPC",
+    "cluster": "spread topics over several brokers, on one machine or several",
     "legacy": "serve unchanged clients of the original zaichik, of 2020",
     "demo": "watch a broker at work",
     "learn": "build a broker of your own, stage by stage, and have it checked",

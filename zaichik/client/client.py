@@ -2,11 +2,12 @@
 
 # Not compiled: mypyc has no asynchronous generators, which context managers are written as.
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
     asynccontextmanager,
+    contextmanager,
     nullcontext,
     suppress,
 )
@@ -23,6 +24,7 @@ from zaichik.client.connection import CLOSE_SECONDS, BrokerConnection
 from zaichik.client.dialer import Dialer
 from zaichik.client.endpoint import Endpoint, at
 from zaichik.client.epochs import Epochs, LostTopic
+from zaichik.client.errors import Forbidden
 from zaichik.client.inbox import Inbox
 from zaichik.client.messages import (
     AckedBy,
@@ -51,6 +53,7 @@ from zaichik.client.messages import (
 )
 from zaichik.client.opening import open_connection, open_further_connection
 from zaichik.client.patterns.follower import Follower, Terms
+from zaichik.client.patterns.news import News
 from zaichik.client.patterns.pattern import Pattern
 from zaichik.client.patterns.subscription import PatternSubscription
 from zaichik.client.producer import Producer
@@ -159,6 +162,28 @@ async def connect(
             not above 0, `on_new_epoch` is neither word, `acked_by` has another word than
             "kafka", or `name` is longer than 65,535 bytes.
     """
+    check_terms(reconnect, silence_timeout, on_new_epoch)
+    for by in (acked_by or {}).values():
+        check_acked_by(by)
+    dialer = Dialer(at(host, port), tls)
+    async with connect_over(
+        dialer,
+        name,
+        timeout,
+        reconnect,
+        silence_timeout,
+        is_strict=on_new_epoch == "raise",
+        acked_by=acked_by,
+    ) as client:
+        yield client
+
+
+def check_terms(reconnect: float, silence_timeout: float, on_new_epoch: str) -> None:
+    """Refuse arguments of `connect` that are out of range.
+
+    Raises:
+        ValueError: one of them is.
+    """
     if not 0 <= reconnect <= MOST_RECONNECT_SECONDS:
         raise ValueError(
             f"reconnect must be 0 to {MOST_RECONNECT_SECONDS:g} seconds, not {reconnect!r}: after "
@@ -169,12 +194,38 @@ async def connect(
         raise ValueError(f"silence_timeout must be more than 0 seconds, not {silence_timeout!r}")
     if on_new_epoch not in {"warn", "raise"}:
         raise ValueError(f"on_new_epoch must be 'warn' or 'raise', not {on_new_epoch!r}")
-    for by in (acked_by or {}).values():
-        check_acked_by(by)
-    dialer = Dialer(at(host, port), tls)
+
+
+@asynccontextmanager
+async def connect_over(
+    dialer: Dialer,
+    name: str,
+    timeout: float,
+    reconnect: float,
+    silence_timeout: float,
+    *,
+    is_strict: bool = False,
+    creates: bool = False,
+    acked_by: Mapping[str, AckedBy] | None = None,
+) -> AsyncIterator["Client"]:
+    """Returns a client whose sockets a dialer opens; see `connect` for the arguments.
+
+    Args:
+        dialer: opens each of them.
+        name: the client's name.
+        timeout: seconds for a connection and its greeting.
+        reconnect: seconds to keep trying after a loss; in range.
+        silence_timeout: seconds that the broker may be silent; in range.
+        is_strict: whether publishing fails once a topic is another one.
+        creates: whether topics are created before their first use, because the broker does not.
+        acked_by: by topic; its words are known.
+
+    Raises:
+        ConnectFailed, BrokerError: see `connect`.
+    """
     opening = open_connection(dialer, name, timeout, reconnect, silence_timeout)
     async with opening as connection, DetachedTasks() as tasks:
-        epochs = Epochs(connection, is_strict=on_new_epoch == "raise")
+        epochs = Epochs(connection, is_strict=is_strict, creates=creates)
         publishing = Publishing(connection, tasks.group, epochs)
         another = partial(
             open_further_connection, dialer, name, timeout, reconnect, silence_timeout
@@ -735,11 +786,21 @@ class Client(Questions, SharedNames):
             check_acked_by(acked_by)
         return self._read(request, acked_by, events=events, explicit=explicit)
 
+    async def _create_first(self, request: Subscribe) -> None:
+        """Create a topic that is about to be read, if the broker would not (see `epochs`)."""
+        # Nobody creates a topic that must be the one of that epoch, or one of the broker's own.
+        if not self._epochs.creates or request.epoch or request.topic.startswith("$"):
+            return
+        # Who may read it need not be allowed to create it.
+        with suppress(Forbidden):
+            await self.create_topic(request.topic)
+
     @asynccontextmanager
     async def _read(
         self, request: Subscribe, acked_by: AckedBy | None, *, events: bool, explicit: bool
     ) -> AsyncIterator[Subscription[Any]]:
         """Returns a subscription that reads a topic in order."""
+        await self._create_first(request)
         connection = self._connection
         follower: WatermarkFollower | None = None
         if acked_by is not None:
@@ -761,11 +822,10 @@ class Client(Questions, SharedNames):
                 events=events,
                 explicit=explicit,
             )
-            self._subscriptions.add(subscription)
             try:
-                yield subscription
+                with self.committing(subscription):
+                    yield subscription
             finally:
-                self._subscriptions.remove(subscription)
                 subscription.commit_settled()
                 if inbox.is_live:
                     connection.send_soon(Unsubscribe(0, inbox.id))
@@ -775,6 +835,7 @@ class Client(Questions, SharedNames):
         """Returns a worker of a shared name."""
         connection = self._connection
         check_known(connection.welcome.features)
+        await self._create_first(request)
         request = replace(request, id=connection.next_subscription_id())
         timeout = seconds_of(request)
         settling = Settling(connection, request.id, timeout)
@@ -857,27 +918,54 @@ class Client(Questions, SharedNames):
             BrokerError: the broker refuses to have a topic read in this way.
             UnexpectedReply: what the broker says of its topics means nothing.
         """
-        where, value = start_at(start)
-        if where == Start.OFFSET:
-            raise ValueError(
-                f"a pattern starts at 'earliest', 'latest' or a datetime, not at {start!r}: an "
-                "offset is of one topic"
-            )
         matching = Pattern(pattern)
-        terms = Terms(name, where, value, credit, credit_bytes)
-        follower = Follower(self, self._another, self._commit_soon, matching, terms, events=events)
-        subscription = PatternSubscription[Any](matching, name, follower.turns, events=events)
+        terms = pattern_terms(start, credit, credit_bytes, name)
+        async with self.following(matching, terms, events=events) as follower:
+            subscription = PatternSubscription[Any](matching, name, follower.turns, events=events)
+            with self.committing(subscription):
+                yield subscription
+
+    @asynccontextmanager
+    async def following(
+        self, matching: Pattern, terms: Terms, news: News | None = None, *, events: bool
+    ) -> AsyncIterator[Follower]:
+        """Returns a follower of this broker's topics, once all that are there are read.
+
+        Args:
+            matching: the pattern.
+            terms: how to read.
+            news: see `Turns`.
+            events: see `subscribe_pattern`, for errors as well.
+        """
+        follower = Follower(
+            self,
+            self._another,
+            self._commit_soon,
+            matching,
+            terms,
+            events=events,
+            news=news,
+        )
         async with DetachedTasks() as tasks:
             tasks.group.start_soon(follower.pool.run)
             tasks.group.start_soon(follower.run)
             tasks.group.start_soon(follower.retry)
-            self._subscriptions.add(subscription)
             try:
                 await follower.begun()
-                yield subscription
+                yield follower
             finally:
-                self._subscriptions.remove(subscription)
                 follower.close()
+
+    @contextmanager
+    def committing(
+        self, subscription: Subscription[Any] | PatternSubscription[Any]
+    ) -> Iterator[None]:
+        """Have what a subscription has settled committed regularly, as long as the block lasts."""
+        self._subscriptions.add(subscription)
+        try:
+            yield
+        finally:
+            self._subscriptions.remove(subscription)
 
     def _commit_soon(self) -> None:
         self._waits.set()
@@ -900,6 +988,23 @@ async def _look_regularly(work: WorkSubscription, looking: anyio.CancelScope) ->
     """Look after what waits in a worker's inbox, until that is cancelled."""
     with looking:
         await every(work.look_seconds, work.look)
+
+
+def pattern_terms(
+    start: Literal["earliest", "latest"] | datetime, credit: int, credit_bytes: int, name: str
+) -> Terms:
+    """Returns how the topics of a pattern are read; see `Client.subscribe_pattern`.
+
+    Raises:
+        ValueError: the start is an offset, or a value does not fit its field.
+    """
+    where, value = start_at(start)
+    if where == Start.OFFSET:
+        raise ValueError(
+            f"a pattern starts at 'earliest', 'latest' or a datetime, not at {start!r}: an "
+            "offset is of one topic"
+        )
+    return Terms(name, where, value, credit, credit_bytes)
 
 
 def _pairs(named: dict[Setting, int | None]) -> tuple[tuple[int, int], ...]:

@@ -115,7 +115,6 @@ class BrokerConnection:
         # Whether no socket was good for them since.
         self._is_between_sockets = False
         self._dialer = dialer
-        self._peer = str(dialer.endpoint)
         self._name = name or f"zaichik-python {VERSION}"
         self._reconnect = reconnect
         self._transport = Transport(dialer, self, timeout, reconnect, silence_timeout)
@@ -212,9 +211,19 @@ class BrokerConnection:
             self._release()
 
     @property
+    def _peer(self) -> str:
+        """The address, which may have changed since the last socket."""
+        return str(self._dialer.endpoint)
+
+    @property
     def transport(self) -> Transport:
         """The current socket, for a thread that sends and receives by hand."""
         return self._transport
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is lost for good, or closed."""
+        return self._lost is not None
 
     @property
     def is_open(self) -> bool:

@@ -59,6 +59,10 @@ class Dialer:
             return max(timeout, PASSWORD_SECONDS)
         return timeout
 
+    async def pause(self, seconds: float) -> None:
+        """Wait before another attempt; a dialer that learns of another address waits no longer."""
+        await anyio.sleep(seconds)
+
     async def dial(self) -> Stream:
         """Returns a stream to the broker, on which nothing was sent yet.
 

@@ -16,7 +16,8 @@ After every reconnection, before anything else is sent again:
 A probe is a subscription that ends where it begins (`until=0`), followed by an Unsubscribe.
 `Subscribed` carries the epoch, and the broker treats a missing topic as it would for a Publish: it
 creates the topic, or answers `NO_SUCH_TOPIC` if it was told to create none. A CreateTopic without
-settings would create it in any case.
+settings would create it in any case: that is what a client asks that `creates` topics, for a broker
+that was told to create none. If the user may not create it, the probe is sent after all.
 
 A topic that the program deletes is forgotten here: whatever has its name later, the broker has lost
 nothing. While the reply to a Delete is owed, a reconnection does not ask for that topic, because
@@ -100,15 +101,20 @@ class Epochs:
     Args:
         connection: the connection to the broker.
         is_strict: whether publishing to a topic fails once it is another one.
+        creates: whether this client creates the topics that it publishes to.
 
     Attributes:
+        creates: see above.
         lost: every change, in the order in which they were noticed.
         in_flight: returns the topics with batches that have no reply.
         settled: topics to which a batch may be sent without `check`: nothing has failed, and their
             epochs are known or were asked for.
     """
 
-    def __init__(self, connection: BrokerConnection, *, is_strict: bool = False) -> None:
+    def __init__(
+        self, connection: BrokerConnection, *, is_strict: bool = False, creates: bool = False
+    ) -> None:
+        self.creates = creates
         self.lost: list[LostTopic] = []
         self.settled: set[str] = set()
         self.in_flight: Callable[[], Set[str]] = frozenset
@@ -177,12 +183,12 @@ class Epochs:
         failure = self._failures.get(topic)
         if failure is not None:
             raise BrokerError.of(failure)
-        if topic in self.settled or not self._connection.reconnects:
+        if topic in self.settled or not (self._connection.reconnects or self.creates):
             return
-        requests = self._probe(topic)
+        requests = self._first_questions(topic)
         try:
-            probe, _ = requests[0]
-            encode(probe)
+            question, _ = requests[0]
+            encode(question)
         except Unencodable:
             # So is the Publish, which will raise it.
             return
@@ -265,8 +271,24 @@ class Epochs:
         """Returns what asks for the epoch of a topic; if the program has created it, a creation."""
         settings = self._settings.get(topic)
         if settings is None:
-            return self._probe(topic)
+            return self._first_questions(topic)
         return [self._creation(topic, settings)]
+
+    def _first_questions(self, topic: str) -> list[OneTimeRequest]:
+        """Returns what asks for the epoch of a topic that the program has not created."""
+        if not self.creates or topic.startswith("$"):
+            return self._probe(topic)
+        request = CreateTopic(self._connection.next_id(), topic, ())
+        return [(request, partial(self._created_first, topic))]
+
+    def _created_first(self, topic: str, reply: Frame) -> None:
+        """Note the answer to a CreateTopic that the program has not asked for."""
+        if isinstance(reply, TopicCreated):
+            self._observe(topic, reply.epoch)
+            return
+        # Perhaps it is there, and this user may not create it.
+        for request, on_reply in self._probe(topic):
+            self._connection.post_once(request, on_reply)
 
     def _creation(self, topic: str, settings: dict[int, int]) -> OneTimeRequest:
         request = CreateTopic(self._connection.next_id(), topic, tuple(settings.items()))

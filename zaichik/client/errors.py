@@ -122,6 +122,10 @@ class ReplicationLost(ZaichikError):
         return type(self), (self.topic, self.offset, self.reason), self.__dict__
 
 
+class ClusterMapUnusable(ZaichikError):
+    """What a broker has in the topic `cluster` is not a map that this client can follow."""
+
+
 class UnexpectedReply(ZaichikError):
     """The broker's reply was not what the request asks for: of another type, or without sense."""
 

@@ -114,6 +114,8 @@ class Transport:
         # Why the socket is given up, and whether another one would not help.
         self._ended = ""
         self._is_hopeless = False
+        # Ends what reads and writes it.
+        self._socket = anyio.CancelScope()
 
     # -- one socket after the other --------------------------------------------------------------
 
@@ -167,6 +169,7 @@ class Transport:
             async with stream:
                 with anyio.move_on_after(greeting_seconds) as self._greeting:
                     async with anyio.create_task_group() as tasks:
+                        self._socket = tasks.cancel_scope
                         tasks.start_soon(self._write)
                         tasks.start_soon(self._watch, tasks.cancel_scope)
                         await self._read()
@@ -184,7 +187,7 @@ class Transport:
         reason = ""
         left_s = give_up_at - anyio.current_time()
         while left_s > 0:
-            await anyio.sleep(min(next(pauses_s), left_s))
+            await self._dialer.pause(min(next(pauses_s), left_s))
             try:
                 with anyio.fail_after(self._timeout):
                     return await self._dialer.dial(), ""
@@ -235,6 +238,12 @@ class Transport:
         if not self._ended:
             self._ended = reason
             self._is_hopeless = hopeless
+
+    def replace(self, reason: str) -> None:
+        """Give up this socket for another one, although it works: the broker is elsewhere now."""
+        if self.is_open:
+            self.end(reason, hopeless=False)
+            self._socket.cancel()
 
     # -- sending ---------------------------------------------------------------------------------
 

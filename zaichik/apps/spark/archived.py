@@ -25,11 +25,12 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from zaichik import Lagged, blocking
+from zaichik import Lagged
 from zaichik.apps.recording.parts import SCHEMA, rows_at_once
 from zaichik.apps.recording.pieces import Piece, pieces_of
 from zaichik.apps.recording.places import Place
 from zaichik.apps.recording.stores import Store, explained
+from zaichik.apps.spark.broker import AnyClient
 from zaichik.apps.spark.errors import without_traceback
 from zaichik.apps.spark.options import Options
 from zaichik.apps.spark.reading import Range, lost, position, read_range, whole
@@ -242,7 +243,7 @@ def recorded_of(options: Options, state: Mapping[str, Any]) -> list[Piece]:
 
 
 def position_in(
-    client: blocking.Client,
+    client: AnyClient,
     state: Mapping[str, Any],
     at: StartAt,
     options: Options,

@@ -1,5 +1,7 @@
 """The broker of `format("zaichik")`: its address, and where a worker finds the secret.
 
+Or a cluster, of which any broker is named: then each topic is read and written at its shard.
+
 Spark shows options in plans, in its event log and on its pages, and sends them to every worker. So
 no option holds a secret. Some name a file that does, and each process reads it when it connects:
 the one that plans a query beside the driver, and the workers. Where no option names one, the
@@ -20,6 +22,8 @@ from zaichik.client.endpoint import TOKEN, NotAnAddress
 from zaichik.net.tls_settings import UnusableCertificate
 
 CLIENT = "zaichik-spark"  # the name, at the broker, of all clients that Spark starts
+# What is asked about a topic, both can be.
+AnyClient = blocking.Client | blocking.Cluster
 SECRETS = ("token", "password", "secret")  # names that no option may have
 SHOWN = "Spark shows options in plans and logs"
 INSTEAD = (
@@ -34,6 +38,7 @@ class Broker:
 
     Attributes:
         address: without credentials.
+        is_cluster: whether it is one of a cluster, whose topics are meant.
         token_file, password_file, ca: paths on the machine that connects; "": none.
         user: the user of the password; "": a token identifies the user, or there is no login.
     """
@@ -43,6 +48,7 @@ class Broker:
     user: str = ""
     password_file: str = ""
     ca: str = ""
+    is_cluster: bool = False
 
     @classmethod
     def of(cls, words: Mapping[str, str]) -> "Broker":
@@ -53,7 +59,9 @@ class Broker:
         """
         if forbidden := next((name for name in SECRETS if name in words), None):
             raise BadOption(f"there is no option {forbidden}: {SHOWN}; {INSTEAD}")
-        address = _address(words.get("broker"))
+        if words.get("broker") and words.get("cluster"):
+            raise BadOption("broker and cluster are given; one of them is enough")
+        address = _address(words)
         user = words.get("user") or address.user
         token_file, password_file = words.get("tokenfile", ""), words.get("passwordfile", "")
         if TOKEN.search(token_file):
@@ -77,11 +85,10 @@ class Broker:
             "" if token_file else user,
             password_file,
             ca,
+            is_cluster="cluster" in words,
         )
 
-    def connect(
-        self, reconnect: float = RECONNECT_SECONDS
-    ) -> AbstractContextManager[blocking.Client]:
+    def connect(self, reconnect: float = RECONNECT_SECONDS) -> AbstractContextManager[AnyClient]:
         """Returns a client, for as long as the block lasts.
 
         The files are read now, on this machine.
@@ -94,6 +101,8 @@ class Broker:
             address = self._with_secret()
         except NotAnAddress as error:
             raise BadOption(error.message) from None
+        if self.is_cluster:
+            return blocking.cluster(address, tls=self._tls(), name=CLIENT, reconnect=reconnect)
         return blocking.connect(address, tls=self._tls(), name=CLIENT, reconnect=reconnect)
 
     def _with_secret(self) -> Endpoint:
@@ -124,18 +133,20 @@ class Broker:
             raise BadOption(f"ca: {self.ca} cannot be read: {error.strerror}") from None
 
 
-def _address(given: str | None) -> Endpoint:
-    """Returns the address and the credentials: the option's, the environment's, or the login's.
+def _address(words: Mapping[str, str]) -> Endpoint:
+    """Returns the address and the credentials: an option's, the environment's, or the login's.
 
     Raises:
         BadOption: it is not an address, or the option holds a login.
     """
+    option = "cluster" if "cluster" in words else "broker"
+    given = words.get(option)
     try:
         found = endpoint(given) if given else logins.default_endpoint()
     except NotAnAddress as error:
         raise BadOption(
-            f"broker is not HOST:PORT or zaichiks://HOST:PORT: {error.message}"
+            f"{option} is not HOST:PORT or zaichiks://HOST:PORT: {error.message}"
         ) from None
     if given and found.credentials:
-        raise BadOption(f"broker has a login before the @: {SHOWN}; leave it out, and {INSTEAD}")
+        raise BadOption(f"{option} has a login before the @: {SHOWN}; leave it out, and {INSTEAD}")
     return found

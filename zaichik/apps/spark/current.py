@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from zaichik import DeletionsMissed, blocking
+from zaichik import DeletionsMissed
+from zaichik.apps.spark.broker import AnyClient
 from zaichik.apps.spark.columns import record_batch
 from zaichik.apps.spark.errors import BadOption, without_traceback
 from zaichik.apps.spark.options import Options
@@ -41,7 +42,7 @@ class CurrentReader(TopicReader):
                 "partitions and pushDown"
             )
 
-    def wholes(self, client: blocking.Client) -> list[Range]:
+    def wholes(self, client: AnyClient) -> list[Range]:
         """A range for each table; its end is where the table ended when this was planned."""
         wholes = []
         for topic in self.options.topics:
@@ -71,7 +72,7 @@ class CurrentReader(TopicReader):
                 yield batch.filter(pa.array(stays))
 
 
-def _read_to_the_end(client: blocking.Client, wanted: Range) -> list[list[Messages]]:
+def _read_to_the_end(client: AnyClient, wanted: Range) -> list[list[Messages]]:
     """Returns all that can be read of a table, in the order of offsets.
 
     Raises:

@@ -15,9 +15,11 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from zaichik import EpochChanged, NoSuchTopic, SubscriptionLost
+from zaichik import EpochChanged, NoSuchTopic, SubscriptionLost, blocking
 from zaichik.apps.recording.matching import MatchingTopics
+from zaichik.apps.spark.broker import AnyClient
 from zaichik.apps.spark.errors import without_traceback
+from zaichik.apps.spark.matching_of_shards import MatchingOfShards
 from zaichik.apps.spark.options import Options
 from zaichik.apps.spark.reading import CannotRead, Range, TopicIsGone
 from zaichik.apps.spark.stream import Offset, TopicStreamReader
@@ -34,7 +36,7 @@ class FollowingStreamReader(TopicStreamReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         super().__init__(options, schema)
         self._pattern = Pattern(options.pattern)
-        self._matching: MatchingTopics | None = None
+        self._matching: MatchingTopics | MatchingOfShards | None = None
         # By name, the epochs of the topics of the last look.
         self._there: dict[str, int] = {}
 
@@ -62,7 +64,7 @@ class FollowingStreamReader(TopicStreamReader):
 
     def _look_once(self) -> None:
         if self._matching is None:
-            self._matching = MatchingTopics(self._connection(), self._pattern)
+            self._matching = _matching(self._connection(), self.options.pattern)
         matching = self._matching
         matching.look()
         self._there = dict(matching.there)
@@ -188,6 +190,13 @@ class FollowingStreamReader(TopicStreamReader):
             self._matching.close()
             self._matching = None
         super().stop()
+
+
+def _matching(client: AnyClient, pattern: str) -> MatchingTopics | MatchingOfShards:
+    """Returns what looks at the topics of a broker, or of all shards of a cluster."""
+    if isinstance(client, blocking.Cluster):
+        return MatchingOfShards(client, pattern)
+    return MatchingTopics(client, Pattern(pattern))
 
 
 def _nothing(topic: str) -> Range:

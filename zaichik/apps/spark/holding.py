@@ -26,6 +26,7 @@ other one ends.
 from contextlib import AbstractContextManager
 
 from zaichik import Message, TakenOver, ZaichikError, blocking
+from zaichik.apps.spark.broker import AnyClient
 
 
 class NameTaken(ZaichikError):
@@ -40,7 +41,7 @@ class Positions:
         name: the name.
     """
 
-    def __init__(self, client: blocking.Client, name: str) -> None:
+    def __init__(self, client: AnyClient, name: str) -> None:
         self._client = client
         self._name = name
         self._readers: dict[str, _Reader] = {}

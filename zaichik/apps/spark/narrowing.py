@@ -22,8 +22,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from zaichik import blocking
 from zaichik.apps.spark.archived import position_in, recorded_of
+from zaichik.apps.spark.broker import AnyClient
 from zaichik.apps.spark.options import Options
 from zaichik.apps.spark.reading import Range, state_of
 from zaichik.apps.spark.table import TopicReader
@@ -67,18 +67,18 @@ class NarrowedReader(TopicReader):
         if isinstance(one, EqualTo | LessThanOrEqual):
             self._ends += _next(value)
 
-    def wholes(self, client: blocking.Client) -> list[Range]:
+    def wholes(self, client: AnyClient) -> list[Range]:
         """Those of a `TopicReader`, without what is left out."""
         return [self._narrowed(client, whole) for whole in super().wholes(client)]
 
-    def _narrowed(self, client: blocking.Client, whole: Range) -> Range:
+    def _narrowed(self, client: AnyClient, whole: Range) -> Range:
         state = state_of(client, whole.topic, whole.epoch)
         start = max([whole.start, *self._offsets(client, state, self._firsts)])
         end = min([whole.end, *self._offsets(client, state, self._ends)])
         return replace(whole, start=min(start, whole.end), end=max(end, min(start, whole.end)))
 
     def _offsets(
-        self, client: blocking.Client, state: Mapping[str, Any], places: list[StartAt]
+        self, client: AnyClient, state: Mapping[str, Any], places: list[StartAt]
     ) -> Iterator[int]:
         for place in places:
             if isinstance(place, int):

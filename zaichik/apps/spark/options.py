@@ -3,6 +3,7 @@
 | option | meaning |
 | --- | --- |
 | broker | HOST:PORT or zaichiks://HOST:PORT?pin=... (default: see `broker`) |
+| cluster | instead: any broker of a cluster; each topic is read and written at its shard |
 | tokenFile | a file on each worker with the token; why options hold none: see `broker` |
 | user, passwordFile | instead: a user's name, and a file on each worker with the password |
 | ca | a file on each worker with the CA (default: the pin, or what the system trusts) |
@@ -33,9 +34,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from zaichik import blocking
 from zaichik.apps.recording.places import Place, place
-from zaichik.apps.spark.broker import Broker
+from zaichik.apps.spark.broker import AnyClient, Broker
 from zaichik.apps.spark.errors import BadOption
 from zaichik.base.json_text import parsed_object
 from zaichik.client.client import RECONNECT_SECONDS
@@ -45,6 +45,7 @@ from zaichik.client.patterns.pattern import Pattern
 MESSAGES_A_TASK = 1_000_000
 _KNOWN = (
     "broker",
+    "cluster",
     "topic",
     "topicPattern",
     "subscribePattern",
@@ -173,9 +174,7 @@ class Options:
             table=cast('Literal["", "latest", "changes"]', table),
         )
 
-    def connect(
-        self, reconnect: float = RECONNECT_SECONDS
-    ) -> AbstractContextManager[blocking.Client]:
+    def connect(self, reconnect: float = RECONNECT_SECONDS) -> AbstractContextManager[AnyClient]:
         """Returns a client of the broker; see `Broker.connect`."""
         return self.broker.connect(reconnect)
 

@@ -26,7 +26,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from zaichik import ConnectFailed, DeletionsMissed, Lagged, ZaichikError, blocking
+from zaichik import ConnectFailed, DeletionsMissed, Lagged, ZaichikError
+from zaichik.apps.spark.broker import AnyClient
 from zaichik.apps.spark.columns import record_batch
 from zaichik.apps.spark.errors import without_traceback
 from zaichik.apps.spark.options import MESSAGES_A_TASK, Options
@@ -138,7 +139,7 @@ def _check_whole(wanted: Range, items: list[Messages | Missed]) -> None:
 
 
 @contextmanager
-def connected(wanted: Range, options: Options, reconnect: float) -> Iterator[blocking.Client]:
+def connected(wanted: Range, options: Options, reconnect: float) -> Iterator[AnyClient]:
     """A client of the broker that the range was planned with."""
     patience = RECONNECT_SECONDS if wanted.is_durable else 0
     until = time.monotonic() + patience
@@ -179,7 +180,7 @@ def deletions_lost(gone: DeletionsMissed) -> CannotRead:
     )
 
 
-def state_of(client: blocking.Client, topic: str, epoch: int | None) -> Mapping[str, Any]:
+def state_of(client: AnyClient, topic: str, epoch: int | None) -> Mapping[str, Any]:
     """Returns what the broker says about a topic.
 
     Raises:
@@ -229,7 +230,7 @@ def is_durable(state: Mapping[str, Any]) -> bool:
     return bool(state["settings"].get("durable"))
 
 
-def position(client: blocking.Client, state: Mapping[str, Any], at: StartAt) -> int:
+def position(client: AnyClient, state: Mapping[str, Any], at: StartAt) -> int:
     """The offset that a start or end means in a topic.
 
     Raises:
@@ -254,7 +255,7 @@ def position(client: blocking.Client, state: Mapping[str, Any], at: StartAt) -> 
             return _start_of(client, topic, at)
 
 
-def _start_of(client: blocking.Client, topic: str, at: StartAt) -> int:
+def _start_of(client: AnyClient, topic: str, at: StartAt) -> int:
     """The offset at which a subscription that starts there begins."""
     with client.subscribe(topic, start=at, until=0) as subscription:
         return subscription.start

@@ -35,9 +35,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from zaichik import ConnectionLost, blocking
+from zaichik import ConnectionLost
 from zaichik.apps.recording.pieces import Piece
 from zaichik.apps.spark.archived import covers, position_in, ranges, read, recorded_of
+from zaichik.apps.spark.broker import AnyClient
 from zaichik.apps.spark.columns import check
 from zaichik.apps.spark.errors import BadOption, without_traceback
 from zaichik.apps.spark.holding import Positions
@@ -74,7 +75,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self.schema = schema
         self._connected: Any = None  # the context manager of the client, once there is one
-        self._client: blocking.Client | None = None
+        self._client: AnyClient | None = None
         self._positions: Positions | None = None  # over that connection, if the stream has a name
         self._initial: Offset | None = None
         self._last: Offset | None = None  # where AvailableNow stops
@@ -314,7 +315,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.stop()
             return function()
 
-    def _connection(self) -> blocking.Client:
+    def _connection(self) -> AnyClient:
         if self._client is None:
             self._connected = self.options.connect()
             self._client = self._connected.__enter__()

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from zaichik import blocking
 from zaichik.apps.spark.archived import position_in, ranges, read, recorded_of
+from zaichik.apps.spark.broker import AnyClient
 from zaichik.apps.spark.columns import check
 from zaichik.apps.spark.errors import BadOption, without_traceback
 from zaichik.apps.spark.options import Options
@@ -48,7 +48,7 @@ class TopicReader(DataSourceReader):
         with options.connect(RECONNECT) as client:
             return tasks(self.wholes(client), options.partitions)
 
-    def wholes(self, client: blocking.Client) -> list[Range]:
+    def wholes(self, client: AnyClient) -> list[Range]:
         """All that is to be read of each topic."""
         return [
             part for topic in self.options.topics for part in _wholes(client, topic, self.options)
@@ -60,7 +60,7 @@ class TopicReader(DataSourceReader):
         return read(partition, self.options, self.schema, reconnect=RECONNECT)
 
 
-def _wholes(client: blocking.Client, topic: str, options: Options) -> list[Range]:
+def _wholes(client: AnyClient, topic: str, options: Options) -> list[Range]:
     """All that is to be read of a topic."""
     state = state_of(client, topic, options.epochs[topic])
     _check_time(topic, options.starts[topic])

@@ -45,9 +45,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import BinaryType, BooleanType, StringType, StructType
 
 from zaichik import BatchResult, BatchTooLarge, ZaichikError, blocking
+from zaichik.apps.spark.broker import AnyClient
 from zaichik.apps.spark.errors import BadOption, without_traceback
 from zaichik.apps.spark.options import Options
-from zaichik_protocol import Batch
+from zaichik_protocol import Batch, Welcome
 
 # What Spark tells a task about its stream.
 QUERY = "sql.streaming.queryId"
@@ -92,7 +93,6 @@ class TopicWriter(DataSourceArrowWriter):
         """Publish one task's rows, in their order."""
         stored = compacted = 0
         with self.options.connect() as client:
-            most, most_bytes = client.welcome.max_batch, client.welcome.max_message
             has_deletions = self.options.table == "changes"
             task = ""
             if self.options.exactly_once:
@@ -101,7 +101,8 @@ class TopicWriter(DataSourceArrowWriter):
             for topic, tables in _by_topic(iterator, self.options.topics):
                 if has_deletions:
                     tables = [with_deletions(table) for table in tables]
-                for batch in batches(tables, most, most_bytes):
+                limits = _limits(client, topic)
+                for batch in batches(tables, limits.max_batch, limits.max_message):
                     for result in publisher.publish(topic, batch):
                         stored += result.stored
                         compacted += result.compacted
@@ -131,6 +132,13 @@ class TopicStreamWriter(TopicWriter, DataSourceStreamArrowWriter):
         """A task has failed. What the others have published stays."""
 
 
+def _limits(client: AnyClient, topic: str) -> Welcome:
+    """Returns the limits of the broker that has a topic."""
+    if isinstance(client, blocking.Cluster):
+        return client.client(topic).welcome
+    return client.welcome
+
+
 def _partition() -> int:
     task = TaskContext.get()
     return task.partitionId() if task else 0
@@ -145,7 +153,7 @@ class _Publisher:
         tombstones: whether empty payloads are meant to delete their keys.
     """
 
-    def __init__(self, client: blocking.Client, task: str, *, tombstones: bool) -> None:
+    def __init__(self, client: AnyClient, task: str, *, tombstones: bool) -> None:
         self._client = client
         self._task = task
         self._tombstones = tombstones

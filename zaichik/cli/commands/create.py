@@ -40,14 +40,14 @@ TOMBSTONES = argument(
 ARGUMENTS = (
     argument("TOPIC", 'its name: 1 to 200 bytes of UTF-8, not beginning with "$"', names.name),
     topic_settings.options(OVERFLOW, TABLE, TOMBSTONES),
-    connecting.ADDRESS,
+    connecting.PLACE,
     argument("--json", "print one JSON object: name, created, epoch, settings"),
 )
 
 
 async def run(arguments: Namespace, console: Console) -> None:
     """Create the topic and show the settings in force."""
-    async with connecting.connected(arguments, "create") as client:
+    async with connecting.connected(arguments, "create", arguments.topic) as client:
         topic = await client.create_topic(arguments.topic, **topic_settings.chosen(arguments))
     if arguments.json:
         screen.print_json(

@@ -18,13 +18,13 @@ from zaichik.cli.arguments import Namespace, argument
 ARGUMENTS = (
     argument("TOPIC", "the topic to delete", names.name),
     argument("--if-empty", "only if it has no messages, no readers and no named positions"),
-    connecting.ADDRESS,
+    connecting.PLACE,
 )
 
 
 async def run(arguments: Namespace, console: Console) -> None:
     """Delete the topic and confirm it."""
-    async with connecting.connected(arguments, "delete") as client:
+    async with connecting.connected(arguments, "delete", arguments.topic) as client:
         with connecting.required(client, "delete topics"):
             await client.delete_topic(arguments.topic, if_empty=arguments.if_empty)
     screen.say(console, f"{arguments.topic}: deleted")

@@ -9,6 +9,7 @@ Named subscriptions are listed even while their reader is away.
 Examples:
   zaichik describe
   zaichik describe orders
+  zaichik describe --cluster 10.0.0.1:8890   # all shards of a cluster
   zaichik describe --connections             # the clients that are connected
   zaichik describe orders --json | jq -r '.subscriptions[].waiting_for'
 """
@@ -31,7 +32,7 @@ from zaichik.client.errors import InvalidField
 ARGUMENTS = (
     argument("[TOPIC]", "the topic; without it, the broker itself", names.name),
     argument("--connections", "instead: every connection, by the number that `disconnect` takes"),
-    connecting.ADDRESS,
+    connecting.PLACE,
     argument(
         "--json",
         'print one JSON object; for a topic {"topic": ..., "subscriptions": [...]}, for '
@@ -44,12 +45,14 @@ async def run(arguments: Namespace, console: Console) -> None:
     """Query the broker and show the answer."""
     if arguments.connections:
         await _describe_connections(arguments, console)
+    elif arguments.topic is None and arguments.cluster is not None:
+        await _describe_shards(arguments, console)
     elif arguments.topic is None:
         async with connecting.connected(arguments, "describe") as client:
             broker = await client.describe()
         screen.print_json(broker) if arguments.json else _show_broker(console, broker)
     else:
-        async with connecting.connected(arguments, "describe") as client:
+        async with connecting.connected(arguments, "describe", arguments.topic) as client:
             topic, readers = await with_readers(client, arguments.topic)
         if arguments.json:
             screen.print_json({"topic": topic, "subscriptions": readers})
@@ -60,9 +63,30 @@ async def run(arguments: Namespace, console: Console) -> None:
             _show_reader(console, reader)
 
 
+async def _describe_shards(arguments: Namespace, console: Console) -> None:
+    async with connecting.in_cluster(arguments, "describe") as cluster:
+        shards = await cluster.describe()
+    if arguments.json:
+        screen.print_json(shards)
+        return
+    for state in shards:
+        machine = "nobody has it"
+        if state["machine"] is not None:
+            machine = f"machine {shown(state['machine'])}"
+        pairs: list[screen.Row] = [("at", f"{state['address']}, {machine}")]
+        pairs.append(("generation", state["generation"]))
+        if state["broker"] is None:
+            pairs.append(("away", "it does not answer"))
+        else:
+            pairs += _load(state["broker"])
+        screen.print_rows(console, f"shard {state['shard']}", pairs)
+
+
 async def _describe_connections(arguments: Namespace, console: Console) -> None:
     if arguments.topic is not None:
         raise WrongUsage("--connections lists those of the whole broker: leave TOPIC out")
+    if arguments.cluster is not None:
+        raise WrongUsage("--connections lists those of one broker: name it by --connect")
     async with connecting.connected(arguments, "describe") as client:
         with connecting.required(client, "list its connections", InvalidField):
             connections = await client.connections()

@@ -40,7 +40,7 @@ _INDENT = " " * 6
 ARGUMENTS = (
     argument("[SUBJECT]", "a message's topic, or the code of an error", metavar="TOPIC|CODE"),
     explain_message.options(),
-    connecting.ADDRESS,
+    connecting.PLACE,
 )
 
 

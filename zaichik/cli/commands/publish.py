@@ -26,6 +26,7 @@ Examples:
   zaichik publish orders --file orders.jsonl --key-json customer
   zaichik publish rates --key EUR --tombstone   # delete a key from a table
   zaichik publish orders pears --acked-by kafka # returns when Kafka has it, too
+  zaichik publish orders one --cluster 10.0.0.1:8890    # wherever orders is
 
 With --key-regex or --key-json, a message in which no key is found is published without one.
 """
@@ -115,7 +116,7 @@ ARGUMENTS = (
     ),
     argument("--tombstone", "delete KEY from a table, instead of sending messages"),
     acked_by.option("end when WHAT has all messages, too; WHAT is kafka"),
-    connecting.ADDRESS,
+    connecting.PLACE,
     connecting.RECONNECT,
     argument("--json", "print the summary as one JSON object on standard output"),
 )
@@ -127,7 +128,7 @@ async def run(arguments: Namespace, console: Console) -> None:
         raise WrongUsage("give either MESSAGE or --file, not both")
     key_of = _key_of(arguments)
     messages = _messages(arguments, key_of)
-    async with connecting.connected(arguments, "publish") as client:
+    async with connecting.connected(arguments, "publish", arguments.topic) as client:
         tally = _Tally(arguments.topic, arguments.acked_by)
         try:
             async with _producer(client, arguments, tally) as producer:

@@ -43,6 +43,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
+import anyio
 from anyio.abc import TaskGroup
 from rich.console import Console
 
@@ -59,6 +60,7 @@ from zaichik.cli import (
     serve_record,
     service_manager,
     topic_settings,
+    until_stdin_closes,
 )
 from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, listening
@@ -105,6 +107,7 @@ ARGUMENTS = (
     serve_record.OPTIONS,
     limits.LIMIT,
     topic_settings.options(),
+    until_stdin_closes.OPTION,
 )
 
 
@@ -127,6 +130,8 @@ async def _serve(arguments: Namespace) -> None:
         server = await _listening(port, arguments.host, settings, arguments, clock)
         async with stopping(partial(_stop, server), partial(_hang_up, server)) as tasks:
             lines, recording = await _prepared(server, arguments)
+            if arguments.until_stdin_closes:
+                tasks.start_soon(_stop_when_orphaned, server)
             with recording, serve_beside.running(server, arguments):
                 await _run(server, lines, arguments, tasks)
 
@@ -290,6 +295,14 @@ def _stop(server: Server, received: signal.Signals) -> None:
         received.name,
         server.longest_stop_s,
     )
+    server.stop()
+
+
+async def _stop_when_orphaned(server: Server) -> None:
+    """Stop when the program that has started this one has ended, however it did."""
+    closed = anyio.Event()
+    await until_stdin_closes.stop_when_closed(closed)
+    logger.info("standard input has closed: stopping, which may take %g s", server.longest_stop_s)
     server.stop()
 
 

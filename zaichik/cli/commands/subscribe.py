@@ -21,6 +21,7 @@ Examples:
   zaichik subscribe orders --name billing --forget   # drop its position
   zaichik subscribe 'orders.*'                       # orders.de, orders.fr ...
   zaichik subscribe orders --acked-by kafka          # only what Kafka has, too
+  zaichik subscribe 'orders.*' --cluster 10.0.0.1:8890   # of all its shards
 
 A TOPIC with a * is a pattern: * stands for one or more characters but a dot, ** for any number of
 any characters. All topics that match are read, also those that come later, except for the broker's
@@ -46,7 +47,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 from rich.console import Console
@@ -65,6 +66,9 @@ from zaichik.client.patterns.pattern import Pattern, is_pattern
 from zaichik.client.patterns.subscription import PatternSubscription
 from zaichik.client.subscription import Subscription
 from zaichik.net.background import BackgroundTasks
+
+if TYPE_CHECKING:
+    from zaichik.client.cluster.cluster import Cluster
 
 # In flight at most, in bytes. While the reader of our output blocks us, we do not read from the
 # broker. What it has sent by then must fit into the sockets' buffers, or it would disconnect us
@@ -110,7 +114,7 @@ ARGUMENTS = (
     argument("--json", "print one JSON object per line"),
     argument("-v --verbose", "in a pipe, too, print offset, time and key, and escape characters"),
     argument("--credit N", "messages in flight at most", _credit, default=CREDIT),
-    connecting.ADDRESS,
+    connecting.PLACE,
     connecting.RECONNECT,
 )
 
@@ -129,7 +133,7 @@ async def run(arguments: Namespace, console: Console) -> None:
     if of_pattern:
         subscribe = _pattern_subscription
     async with (
-        connecting.connected(arguments, "subscribe") as client,
+        _connected(arguments) as client,
         subscribe(client, arguments) as subscription,
     ):
         if console.is_terminal and not arguments.json:
@@ -180,8 +184,15 @@ def _check_pattern(arguments: Namespace) -> None:
         raise WrongUsage(f"{problem}, and --forget is for one at a time; {advice}")
 
 
+def _connected(arguments: Namespace) -> AbstractAsyncContextManager["Client | Cluster"]:
+    """Returns a client of one broker, or of all shards of a cluster."""
+    if arguments.cluster is not None:
+        return connecting.in_cluster(arguments, "subscribe")
+    return connecting.connected(arguments, "subscribe")
+
+
 def _subscription(
-    client: Client, arguments: Namespace
+    client: "Client | Cluster", arguments: Namespace
 ) -> AbstractAsyncContextManager[_Subscription]:
     return client.subscribe(
         arguments.topic,
@@ -196,7 +207,7 @@ def _subscription(
 
 
 def _pattern_subscription(
-    client: Client, arguments: Namespace
+    client: "Client | Cluster", arguments: Namespace
 ) -> AbstractAsyncContextManager[_Subscription]:
     return client.subscribe_pattern(
         arguments.topic,
@@ -221,7 +232,7 @@ async def _forget(arguments: Namespace) -> None:
     if not arguments.name:
         raise WrongUsage("--forget needs a --name to forget")
     async with (
-        connecting.connected(arguments, "subscribe") as client,
+        _connected(arguments) as client,
         client.subscribe(
             arguments.topic, start="latest", credit=1, name=arguments.name
         ) as subscription,

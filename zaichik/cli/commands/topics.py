@@ -8,6 +8,7 @@ broker counts both sides; if they ever differ, that's a bug, and it is reported 
 Examples:
   zaichik topics
   zaichik topics orders.              # topics whose names begin with orders.
+  zaichik topics --cluster 10.0.0.1:8890    # of all its shards
   zaichik topics --json | jq -r '.[] | select(.evicted > 0).name'
 """
 
@@ -53,15 +54,14 @@ FIRST_TO_GO = (
 
 ARGUMENTS = (
     argument("[PREFIX]", "only topics whose names begin with this", names.name, default=""),
-    connecting.ADDRESS,
+    connecting.PLACE,
     argument("--json", "print one JSON list with everything known about each topic"),
 )
 
 
 async def run(arguments: Namespace, console: Console) -> None:
     """Query the broker and show the answer."""
-    async with connecting.connected(arguments, "topics") as client:
-        topics = await client.topics(arguments.prefix)
+    topics = await _asked(arguments)
     if arguments.json:
         screen.print_json(topics)
     elif topics:
@@ -72,6 +72,15 @@ async def run(arguments: Namespace, console: Console) -> None:
         screen.remark(f"no topic begins with '{shown(arguments.prefix)}'")
     else:
         screen.remark("no topics yet")
+
+
+async def _asked(arguments: Namespace) -> list[dict[str, Any]]:
+    """Returns the states of the topics, of one broker or of all shards of a cluster."""
+    if arguments.cluster is not None:
+        async with connecting.in_cluster(arguments, "topics") as cluster:
+            return await cluster.topics(arguments.prefix)
+    async with connecting.connected(arguments, "topics") as client:
+        return await client.topics(arguments.prefix)
 
 
 def _show(console: Console, topics: list[dict[str, Any]]) -> None:

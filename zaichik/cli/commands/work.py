@@ -109,7 +109,7 @@ ARGUMENTS = (
     argument("--by-key", "one message of a key at a time, in their order"),
     argument("--until-empty", "end when nothing is left, or waits to be tried again"),
     argument("--json", "print a JSON object for each message; what jobs print goes to stderr"),
-    connecting.ADDRESS,
+    connecting.PLACE,
     connecting.RECONNECT,
 )
 
@@ -126,7 +126,7 @@ async def run(arguments: Namespace, console: Console) -> int:
             '{key} is part of a script here, so a key could hold commands; use "$ZAICHIK_KEY"',
             "yellow",
         )
-    async with connecting.connected(arguments, "work") as client:
+    async with connecting.connected(arguments, "work", arguments.topic) as client:
         if warning := await prepare(client, arguments.topic):
             screen.remark(warning, "yellow")
         async with status_line(sys.stdout, sys.stderr) as line:

@@ -12,6 +12,7 @@ The files, from what a program calls down to the threads:
 | file | idea |
 | --- | --- |
 | `client` | what a program calls: the methods of `zaichik.Client`, as functions that wait |
+| `cluster` | the same for all topics of a cluster |
 | `subscription` | everything that has arrived crosses to the program at once |
 | `pattern_subscription` | the same for all topics that match: a round of them crosses at once |
 | `work_subscription` | messages of a shared name come one by one, when a thread asks for one |
@@ -33,6 +34,7 @@ batches.
 """
 
 from zaichik.client.blocking.client import Client, connect
+from zaichik.client.blocking.cluster import Cluster, cluster
 from zaichik.client.blocking.pattern_subscription import PatternSubscription
 from zaichik.client.blocking.producer import Producer
 from zaichik.client.blocking.subscription import Subscription
@@ -40,10 +42,12 @@ from zaichik.client.blocking.work_subscription import WorkMessage, WorkSubscript
 
 __all__ = [
     "Client",
+    "Cluster",
     "PatternSubscription",
     "Producer",
     "Subscription",
     "WorkMessage",
     "WorkSubscription",
+    "cluster",
     "connect",
 ]

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Literal, overload
 
 from zaichik.client import client as asynchronous
-from zaichik.client.blocking.driver import Driver, driving
+from zaichik.client.blocking.driver import Caller, Driver, driving
 from zaichik.client.blocking.pattern_subscription import PatternSubscription
 from zaichik.client.blocking.producer import Producer
 from zaichik.client.blocking.subscription import Subscription
@@ -92,7 +92,7 @@ class Client:
     good.
     """
 
-    def __init__(self, thread: LoopThread, driver: Driver, inner: asynchronous.Client) -> None:
+    def __init__(self, thread: LoopThread, driver: Caller, inner: asynchronous.Client) -> None:
         self._thread = thread
         self._driver = driver
         self._inner = inner

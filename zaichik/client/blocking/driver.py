@@ -384,10 +384,39 @@ class _Sleeper:
             pass
 
 
+class Caller(Protocol):
+    """Makes the calls of a client: the thread that calls drives them, or the event loop does."""
+
+    def call(
+        self,
+        function: Callable[Arguments, Coroutine[Any, Any, Result]],
+        *arguments: Arguments.args,
+        **options: Arguments.kwargs,
+    ) -> Result:
+        """Returns what a coroutine function returns, which waits for replies only."""
+        ...
+
+
+class LoopCaller:
+    """Makes the calls of several clients of one thread: its event loop drives all of them."""
+
+    def __init__(self, thread: LoopThread) -> None:
+        self._thread = thread
+
+    def call(
+        self,
+        function: Callable[Arguments, Coroutine[Any, Any, Result]],
+        *arguments: Arguments.args,
+        **options: Arguments.kwargs,
+    ) -> Result:
+        """See `Caller`."""
+        return self._thread.call(partial(function, *arguments, **options))
+
+
 class _Driven(Protocol):
     """An object that mirrors an asynchronous one."""
 
-    _driver: Driver
+    _driver: Caller
     _inner: Any
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
-from zaichik.client.blocking.driver import Driver
+from zaichik.client.blocking.driver import Caller
 from zaichik.client.blocking.thread import LoopThread
 from zaichik.client.messages import Message, PatternEvent
 from zaichik.client.patterns import subscription as asynchronous
@@ -26,7 +26,7 @@ class PatternSubscription(Generic[Item]):
     def __init__(
         self,
         thread: LoopThread,
-        driver: Driver,
+        driver: Caller,
         inner: asynchronous.PatternSubscription[Any],
         *,
         events: bool,

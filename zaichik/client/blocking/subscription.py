@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar, cast, overload
 
 from zaichik.client import subscription as asynchronous
-from zaichik.client.blocking.driver import Driver
+from zaichik.client.blocking.driver import Caller
 from zaichik.client.blocking.thread import LoopThread
 from zaichik.client.inbox import end_of
 from zaichik.client.messages import (
@@ -41,7 +41,7 @@ class Subscription(Generic[Item]):
     def __init__(
         self,
         thread: LoopThread,
-        driver: Driver,
+        driver: Caller,
         inner: asynchronous.Subscription[Any],
         *,
         events: bool,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from zaichik.client.blocking.driver import Driver, driving
+from zaichik.client.blocking.driver import Caller, driving
 from zaichik.client.work import message as asynchronous_message
 from zaichik.client.work import subscription as asynchronous
 from zaichik.client.work.verdict import failures
@@ -26,7 +26,7 @@ class WorkMessage:
     settle it. Attributes, results and errors are those of `zaichik.WorkMessage`.
     """
 
-    def __init__(self, driver: Driver, inner: asynchronous_message.WorkMessage) -> None:
+    def __init__(self, driver: Caller, inner: asynchronous_message.WorkMessage) -> None:
         self.topic = inner.topic
         self.offset = inner.offset
         self.timestamp = inner.timestamp
@@ -97,7 +97,7 @@ class WorkSubscription:
     once; each message goes to one of them. With a credit of as many, each has one to work on.
     """
 
-    def __init__(self, driver: Driver, inner: asynchronous.WorkSubscription) -> None:
+    def __init__(self, driver: Caller, inner: asynchronous.WorkSubscription) -> None:
         self._driver = driver
         self._inner = inner
 

@@ -7,7 +7,7 @@ to each topic whose name matches. The files, from what a program iterates over d
 | --- | --- |
 | `subscription` | what a program iterates over |
 | `in_hand` | what it works on: the frame in hand, and what comes after it |
-| `turns` | the topics that have something take turns |
+| `turns`, `news` | the topics that have something take turns |
 | `events` | what is reported of topics, in words |
 | `follower` | reads `$topics`, and subscribes to what matches |
 | `records` | what came and went between two records of a topic |

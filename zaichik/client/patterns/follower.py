@@ -50,6 +50,7 @@ from zaichik.client.outcome import Lost, unexpected
 from zaichik.client.patterns.connection_pool import ConnectionPool, PooledConnection
 from zaichik.client.patterns.credit import DividedCredit
 from zaichik.client.patterns.member import Member, PendingMember, Wanted
+from zaichik.client.patterns.news import News
 from zaichik.client.patterns.pattern import Pattern
 from zaichik.client.patterns.records import TOPICS, KnownTopics, Record, record_of
 from zaichik.client.patterns.turns import Turns
@@ -131,6 +132,7 @@ class Follower:
         pattern: what must match.
         terms: how to read.
         events: whether what becomes of topics is reported to the program; if not, it is logged.
+        news: see `Turns`.
 
     Attributes:
         turns: the topics that are read.
@@ -146,8 +148,9 @@ class Follower:
         terms: Terms,
         *,
         events: bool,
+        news: News | None = None,
     ) -> None:
-        self.turns = Turns(events=events, on_end=self._ended, on_round=self._progressed)
+        self.turns = Turns(events=events, on_end=self._ended, on_round=self._progressed, news=news)
         self.pool = ConnectionPool(client.connection, another, self._subscribe, self._unread)
         self._client = client
         self._commit_soon = commit_soon

@@ -4,15 +4,45 @@ They come in rounds, see `turns`. What the program has stepped past is committed
 and when it asks for the next round.
 """
 
-from typing import Generic, Self, TypeVar, cast
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from zaichik.client.messages import Message, PatternEvent
 from zaichik.client.patterns.in_hand import Fetched, InHand
+from zaichik.client.patterns.member import Member
 from zaichik.client.patterns.pattern import Pattern
 from zaichik.client.patterns.topic_name import may_be_of
-from zaichik.client.patterns.turns import Turns
+from zaichik.client.subscription import Subscription
 
 Item = TypeVar("Item")  # Message, or Message | PatternEvent with events=True
+
+
+class Rounds(Protocol):
+    """What a program is given: rounds of what has come of topics.
+
+    Those of one broker (see `turns`), or of all shards of a cluster.
+    """
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The names of the topics that are read now."""
+        ...
+
+    @property
+    def lagged(self) -> int:
+        """The number of messages that were gone before they could be delivered."""
+        ...
+
+    def member(self, topic: str) -> Member | None:
+        """Returns the topic of that name that is read now; see `Turns.member`."""
+        ...
+
+    def settle_round(self) -> dict[Subscription[Any], None]:
+        """Settle all that was given out; returns what may have something to commit."""
+        ...
+
+    async def next_round(self, timeout: float | None) -> list[Fetched]:
+        """Returns what has arrived of each topic; see `Turns.next_round`."""
+        ...
 
 
 class PatternSubscription(Generic[Item]):
@@ -27,7 +57,7 @@ class PatternSubscription(Generic[Item]):
         in_hand: what the program works on; for `zaichik.blocking`.
     """
 
-    def __init__(self, matching: Pattern, name: str, turns: Turns, *, events: bool) -> None:
+    def __init__(self, matching: Pattern, name: str, turns: Rounds, *, events: bool) -> None:
         self.pattern = matching.text
         self.name = name
         self.in_hand = InHand()

@@ -21,8 +21,8 @@ from zaichik.client.messages import Lagged, PatternEvent
 from zaichik.client.patterns.events import headline, sentence
 from zaichik.client.patterns.in_hand import Fetched, Part
 from zaichik.client.patterns.member import Member
+from zaichik.client.patterns.news import News
 from zaichik.client.subscription import Subscription
-from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import Messages
 
 logger = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ class Turns:
         events: whether events are for the program; if not, they are logged.
         on_end: called with a topic that has ended, and the reason; returns what is reported of it.
         on_round: called after each round: there is room for more events.
+        news: set when something has come; several of these may share it.
 
     Attributes:
         lagged: the number of messages that were gone before they could be delivered.
@@ -47,6 +48,7 @@ class Turns:
         events: bool,
         on_end: Callable[[Member, Exception], PatternEvent | None],
         on_round: Callable[[], None],
+        news: News | None = None,
     ) -> None:
         self.lagged = 0
         self.waiting_events = 0
@@ -58,7 +60,7 @@ class Turns:
         # Why nothing more will come, and whether all that had come by then was given out.
         self._failure: Exception | None = None
         self._is_drained = False
-        self._news = Wakeup()
+        self._news = news or News()
         # The subscriptions that have given out something in this round.
         self._round: dict[Subscription[Any], None] = {}
 
@@ -144,14 +146,21 @@ class Turns:
         # Other tasks have their turn, however much is here already.
         await anyio.lowlevel.checkpoint()
         with anyio.move_on_after(timeout):
-            while not self._queue and self._failure is None:
-                if self._news.is_set():
-                    self._news = Wakeup()
+            while not self.is_ready:
                 await self._news.wait()
-        return self._next_round()
+        return self.take_round()
 
-    def _next_round(self) -> list[Fetched]:
-        """Returns what is there, each topic's in its turn."""
+    @property
+    def is_ready(self) -> bool:
+        """Whether something has come, or nothing more will."""
+        return bool(self._queue) or self._failure is not None
+
+    def take_round(self) -> list[Fetched]:
+        """Returns what is there, each topic's in its turn; perhaps nothing.
+
+        Raises:
+            TakenOver, BrokerError, ConnectionLost, RuntimeError: nothing more will come.
+        """
         if self._failure is not None and self._is_drained:
             raise self._failure
         items: list[Fetched] = []

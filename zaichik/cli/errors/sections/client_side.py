@@ -80,6 +80,22 @@ CLIENT_SIDE = (
         chapter_number=3,
     ),
     Section(
+        code="CLUSTER_MAP_UNUSABLE",
+        title="the map of the cluster can't be followed",
+        what="The message in the topic `cluster` of a broker isn't a map that this version can "
+        "read. Or it is the map of another cluster: it has another number of shards than the one "
+        "that this client began with.",
+        why="A topic's shard follows from its name and the number of shards. A client that guessed "
+        "would look for topics, and make them, where they don't belong.",
+        rules="",
+        then="If the message says that the format is unknown: upgrade zaichik on this machine, to "
+        "the version of the cluster's nodes. If the number of shards has changed: the cluster was "
+        "set up anew, or the address is another cluster's now; connect again. If it isn't a map at "
+        "all, somebody else publishes to `cluster`: `zaichik subscribe cluster --from earliest` "
+        "shows what, and with access control only the cluster's node should have that right.",
+        page="use/cluster.md",
+    ),
+    Section(
         code="TOPIC_SHRUNK",
         title="the topic is shorter than it was",
         what="The topic was to be read up to an offset that it had reached, and it ends before "

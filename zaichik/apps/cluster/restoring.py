@@ -1,0 +1,118 @@
+"""A shard whose machine is lost is placed on this one, with the folder that was made again.
+
+First the folder, then the record: whoever reads the record may start the broker. The generation
+rises by two, so that it is larger than what a node that was cut off may say of itself (CL-5).
+"""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from zaichik.apps.cluster.engine import Engine, Stale
+from zaichik.apps.cluster.records import (
+    FEATURES,
+    MACHINES,
+    Features,
+    Placement,
+    Presence,
+    Unreadable,
+    machine_path,
+    shard_path,
+)
+
+# A node that is cut off may say one more than is recorded (its broker has another address).
+RESTORED = 2
+
+
+class CannotRestore(Exception):
+    """The shard stays where it is. The text says why and what to do."""
+
+
+async def restore(
+    engine: Engine,
+    shard: int,
+    *,
+    machine: str,
+    identity: str,
+    folder: Path,
+    address: str,
+    make: Callable[[Path], Awaitable[None]],
+    now_us: int,
+) -> Placement:
+    """Returns the placement of a shard on this machine, after its folder was made.
+
+    A node that runs here starts its broker then; it need not run.
+
+    Args:
+        engine: what nodes agree through.
+        shard: which one.
+        machine: this machine's name.
+        identity: that of its data folder.
+        folder: the shard's folder here, which must not exist yet.
+        address: HOST:PORT of the shard's broker here.
+        make: makes the folder at a path beside that.
+        now_us: the time.
+
+    Raises:
+        CannotRestore: it is here already, its machine is there, or the folder exists.
+        Away, Denied: see `Engine`.
+    """
+    placement, version = await _placed(engine, shard)
+    if (placement.machine, placement.folder) == (machine, identity):
+        raise CannotRestore(f"shard {shard} is placed on this machine already")
+    await _check_gone(engine, shard, placement)
+    part = _part(folder)
+    await make(part)
+    part.rename(folder)
+    generation = placement.generation + RESTORED
+    restored = Placement(machine, identity, generation, address, now_us)
+    try:
+        await engine.set(shard_path(shard), restored.encoded(), version)
+    except Stale:
+        raise CannotRestore(
+            f"shard {shard} was placed anew meanwhile, and stays there; {folder} is not used"
+        ) from None
+    return restored
+
+
+def _part(folder: Path) -> Path:
+    """Returns where a folder is made, before it gets its name."""
+    if folder.exists():
+        raise CannotRestore(
+            f"{folder} is there already; look at it with `zaichik check`, and move it away first"
+        )
+    part = folder.with_name(f"{folder.name}.part")
+    if part.exists():
+        raise CannotRestore(f"{part} is left of an attempt that was interrupted; remove it first")
+    return part
+
+
+async def _placed(engine: Engine, shard: int) -> tuple[Placement, int]:
+    features = await engine.get(FEATURES)
+    if features is None:
+        raise CannotRestore("there is no cluster at this path of ZooKeeper")
+    shards = Features.parse(features.data).shards
+    if shard >= shards:
+        raise CannotRestore(
+            f"there is no shard {shard}: this cluster has {shards}, from 0 to {shards - 1}"
+        )
+    record = await engine.get(shard_path(shard))
+    if record is None:
+        raise CannotRestore(
+            f"shard {shard} has never been on any machine; a node that has room for it takes it"
+        )
+    return Placement.parse(record.data), record.version
+
+
+async def _check_gone(engine: Engine, shard: int, placement: Placement) -> None:
+    """Check that the machine that has a shard is not there: two would serve it."""
+    if placement.machine not in await engine.children(MACHINES):
+        return
+    record = await engine.get(machine_path(placement.machine))
+    try:
+        is_there = record is not None and Presence.parse(record.data).folder == placement.folder
+    except Unreadable:
+        is_there = True
+    if is_there:
+        raise CannotRestore(
+            f"shard {shard} is at machine {placement.machine}, which is there: stop its node first"
+        )

@@ -1,0 +1,430 @@
+r"""`zaichik cluster`: spreads topics over several brokers, the shards of a cluster.
+
+A shard is a broker with a folder, at a fixed port: shard N at the first port plus N. A topic
+belongs to the shard that its name's hash says, for ever. `serve` runs shards on this machine. A
+cluster of several machines needs ZooKeeper, which decides who has which shard; on one machine, a
+file in the folder does. Without an action, the command shows which shard is where, and since when.
+
+`check` lists topics that are where their name's hash does not say; the exit code is 1 if there are
+any, or a shard does not answer. `restore N` places a shard whose machine is lost on this one, with
+its folder: a copy of it, or made again from Kafka, if its topics were replicated there.
+
+SIGTERM stops a node and its brokers with exit code 0, Ctrl-C with 130; however it ends, its brokers
+end, too.
+
+Examples:
+  zaichik cluster serve --data ./shards --shards 8     # on this machine alone
+  zaichik cluster                                      # which shard is where
+  zaichik cluster serve --zookeeper zk-1,zk-2,zk-3/zaichik --create-path \
+      --machine a --data ./shards --shards 8 --most 4 --host 10.0.0.1
+  zaichik cluster serve --config node.toml             # machine = "a", ...
+  zaichik cluster check --connect 10.0.0.1:8890
+  zaichik cluster restore 3 --from ./copy-of-shard-3 --config node.toml
+"""
+
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from os import environ
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from rich.console import Console
+
+from zaichik.base.calendar_time import calendar_time
+from zaichik.base.clock import SystemClock
+from zaichik.base.counted import counted
+from zaichik.base.extras import getting
+from zaichik.cli import (
+    arguments as declaring,
+)
+from zaichik.cli import (
+    cluster_settings,
+    connecting,
+    default_ports,
+    front_end,
+    quantities,
+    screen,
+    until_stdin_closes,
+)
+from zaichik.cli.arguments import Namespace, WrongUsage, argument, group
+from zaichik.cli.failure import Failure, restated
+from zaichik.client import logins
+from zaichik.client.endpoint import Endpoint, NotAnAddress, endpoint
+
+if TYPE_CHECKING:
+    from zaichik.apps.cluster.folder import Folder
+    from zaichik.apps.cluster.node import Node, Ready, RunningEngine
+
+PROTOCOL = "a cluster"
+MISSING = f"zaichik cluster --zookeeper needs kazoo; get it with {getting('cluster')}"
+EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104
+CONNECTED_S = 20.0  # for ZooKeeper to answer a command that does not stay
+# What a node says to its brokers itself.
+OWN_OPTIONS = {"--port", "--host", "--data", "--json", "--access", "--init-access", "--clock"}
+
+
+def _broker(text: str) -> Endpoint:
+    """Returns the broker to ask: as everywhere, but shard 0 here if nothing says otherwise."""
+    if text is connecting.NOT_GIVEN and not environ.get(logins.VARIABLE) and not logins.kept():
+        return endpoint(f"127.0.0.1:{default_ports.CLUSTER}")
+    return connecting.chosen_address(text)
+
+
+ARGUMENTS = (
+    argument("[WORDS...]", "serve, check, or restore and a shard's number", metavar="ACTION"),
+    argument("--json", "print JSON: of a cluster, one object; of a node, one when it serves"),
+    argument(
+        "--connect ADDRESS",
+        "the broker of a shard; any of them (default: the environment variable "
+        f"{logins.VARIABLE}, else where `zaichik login` has logged in, else "
+        f"127.0.0.1:{default_ports.CLUSTER})",
+        _broker,
+        default=connecting.NOT_GIVEN,
+    ),
+    argument("--from PLACE", "restore: a folder, or kafka://HOST:PORT", dest="source"),
+    group(
+        "of a node, for serve and restore",
+        cluster_settings.CONFIG,
+        *(setting.option for setting in cluster_settings.SETTINGS),
+        until_stdin_closes.OPTION,
+    ),
+)
+
+
+async def run(arguments: Namespace, console: Console) -> int | None:
+    """Do what the words say."""
+    match arguments.words:
+        case []:
+            _check_options(arguments, "zaichik cluster")
+            return await _show(arguments, console)
+        case ["check"]:
+            _check_options(arguments, "zaichik cluster check")
+            return await _check(arguments, console)
+        case ["serve"]:
+            settings = cluster_settings.completed(arguments)
+            return await front_end.run(PROTOCOL, _serve, settings, console)
+        case ["restore", number]:
+            return await _restore(
+                quantities.natural(number), cluster_settings.completed(arguments), console
+            )
+    raise WrongUsage("write serve, check, restore N, or nothing")
+
+
+def _check_options(arguments: Namespace, command: str) -> None:
+    given = cluster_settings.given(arguments)
+    if given or arguments.config is not None:
+        name = given[0] if given else "config"
+        raise WrongUsage(f"--{name} is of `zaichik cluster serve`, and not of `{command}`")
+
+
+# -- looking at a cluster --------------------------------------------------------------------------
+
+
+async def _show(arguments: Namespace, console: Console) -> int:
+    from zaichik.apps.cluster import looking
+
+    with restated(looking.NoCluster):
+        cluster_map = await looking.map_at(arguments.connect)
+    seen = await looking.ask_all(cluster_map, arguments.connect)
+    rows = [
+        {
+            "shard": number,
+            "machine": shard.machine,
+            "address": shard.address,
+            "generation": shard.generation,
+            "since_us": shard.since_us,
+            "topics": None if found.topics is None else len(found.topics),
+            "problem": found.problem,
+        }
+        for number, (shard, found) in enumerate(zip(cluster_map.shards, seen, strict=True))
+    ]
+    if arguments.json:
+        screen.print_json({"features": cluster_map.features, "shards": rows})
+        return 0
+    names = ("shard", "machine", "address", "since", "topics")
+    screen.print_columns(console, names, map(_row, rows), {"shard", "topics"})
+    return 0
+
+
+def _row(row: dict[str, Any]) -> list[str]:
+    since = "-"
+    if row["since_us"] and calendar_time(row["since_us"]) is not None:
+        since = quantities.show_time(row["since_us"], "seconds", with_offset=False)
+    topics = "no answer"
+    if row["topics"] is not None:
+        topics = screen.number(row["topics"])
+    return [str(row["shard"]), row["machine"] or "-", row["address"] or "-", since, topics]
+
+
+async def _check(arguments: Namespace, console: Console) -> int:
+    from zaichik.apps.cluster import looking
+
+    with restated(looking.NoCluster):
+        cluster_map = await looking.map_at(arguments.connect)
+    shards = len(cluster_map.shards)
+    seen = await looking.ask_all(cluster_map, arguments.connect)
+    silent = {shard: found.problem for shard, found in enumerate(seen) if found.topics is None}
+    misplaced = [
+        {"topic": topic, "shard": shard, "belongs": home}
+        for shard, found in enumerate(seen)
+        for topic, home in looking.misplaced(found.topics or (), shard, shards)
+    ]
+    topics = sum(len(found.topics or ()) for found in seen)
+    if arguments.json:
+        screen.print_json({"topics": topics, "misplaced": misplaced, "silent": silent})
+        return int(bool(silent or misplaced))
+    for shard, problem in silent.items():
+        screen.say(console, f"shard {shard} does not answer: {problem}", "yellow")
+    for wrong in misplaced:
+        screen.say(
+            console,
+            f"topic {wrong['topic']} is at shard {wrong['shard']}, and belongs to shard "
+            f"{wrong['belongs']}, where clients of the cluster look for it",
+            "yellow",
+        )
+    if not silent and not misplaced:
+        screen.say(console, f"all of {counted(topics, 'topic')} are where their names say")
+    return int(bool(silent or misplaced))
+
+
+# -- a node ----------------------------------------------------------------------------------------
+
+
+async def _serve(settings: Namespace, console: Console) -> None:
+    from zaichik.apps.cluster.coordinator import NameTaken
+    from zaichik.apps.cluster.engine import Denied
+    from zaichik.apps.cluster.folder import UnusableFolder
+    from zaichik.apps.cluster.records import Incompatible
+
+    _check_brokers_options(settings)
+    engine = _engine(settings)
+    refusals = NameTaken, Denied, UnusableFolder, Incompatible
+    with restated(*refusals):
+        folder = _folder(settings)
+        try:
+            node = _node(settings, engine, folder)
+
+            async def run() -> None:
+                with restated(*refusals):
+                    await node.run(partial(_announce, settings, console))
+
+            async with front_end.until_stopped(settings) as tasks:
+                tasks.start_soon(run)
+        finally:
+            folder.close()
+
+
+def _check_brokers_options(settings: Namespace) -> None:
+    """Check what every broker would refuse, and end with; it would be started again and again."""
+    from zaichik.cli.commands import serve
+    from zaichik.cli.main import OneLineParser
+
+    own = OWN_OPTIONS & {word.partition("=")[0] for word in settings.broker_options}
+    if own:
+        raise WrongUsage(f"--broker-options: {min(own)} is said by the node itself")
+    parser = OneLineParser("zaichik serve")
+    declaring.add(parser, serve.ARGUMENTS)
+    parsed = parser.parse_args([*settings.broker_options])
+    if parsed.port is not None:
+        raise WrongUsage("--broker-options: a port is said by the node itself")
+
+
+def _folder(settings: Namespace) -> "Folder":
+    from zaichik.apps.cluster.folder import Folder
+
+    if settings.data is None:
+        raise WrongUsage("a node needs a folder for its shards: write --data DIR")
+    return Folder.opened(settings.data, settings.machine)
+
+
+def _engine(settings: Namespace) -> "RunningEngine":
+    """Returns what this node agrees with others through; the file is in its folder."""
+    if settings.zookeeper is None:
+        from zaichik.apps.cluster.alone import FileEngine
+        from zaichik.apps.cluster.folder import CLUSTER
+
+        if settings.data is None:
+            raise WrongUsage("a node needs a folder for its shards: write --data DIR")
+        return FileEngine(settings.data / CLUSTER)
+    try:
+        from zaichik.apps.cluster.zookeeper import ZooKeeper, check_hosts
+    except ModuleNotFoundError as error:
+        raise Failure(MISSING) from error
+    try:
+        check_hosts(settings.zookeeper)
+    except ValueError as error:
+        raise WrongUsage(
+            f"--zookeeper {settings.zookeeper!r} is not HOST:PORT,HOST:PORT/PATH: {error}"
+        ) from None
+    login = None
+    if settings.zookeeper_login is not None:
+        login = logins.secret_in(settings.zookeeper_login)
+    return ZooKeeper(
+        settings.zookeeper,
+        settings.session,
+        creates_path=bool(settings.create_path),
+        login=login,
+    )
+
+
+def _node(settings: Namespace, engine: "RunningEngine", folder: "Folder") -> "Node":
+    from zaichik.apps.cluster.broker_process import Launch, running_broker_process
+    from zaichik.apps.cluster.coordinator import Machine
+    from zaichik.apps.cluster.hosting import publish_map
+    from zaichik.apps.cluster.node import Node
+    from zaichik.apps.cluster.records import Presence
+
+    options = [*settings.broker_options]
+    options += ["--log-level", settings.log_level, "--log-format", settings.log_format]
+    if settings.access is not None:
+        options += ["--access", str(settings.access)]
+    launch = Launch(
+        settings.host,
+        settings.first_port,
+        folder.shard,
+        options,
+        _log_line(settings.log_format == "json"),
+    )
+    return Node(
+        Machine(
+            settings.machine,
+            Presence(folder.identity, secrets.token_hex(8)),
+            _addresses(settings),
+            settings.most or sys.maxsize,
+            settings.shards,
+            secrets.token_hex(8),
+        ),
+        engine,
+        folder,
+        partial(running_broker_process, launch),
+        lambda broker, payload: publish_map(_logged_in(broker, settings), payload),
+        session_s=settings.session,
+        serves_alone=bool(settings.serve_alone),
+        now_us=SystemClock().now_us,
+    )
+
+
+def _addresses(settings: Namespace) -> Callable[[int], str]:
+    host = settings.advertise or settings.host
+    if host in EVERYWHERE:
+        raise WrongUsage(
+            f"nobody can connect to {host}: say with --advertise HOST what clients are to connect "
+            "to"
+        )
+
+    def address(shard: int) -> str:
+        return str(Endpoint(host, settings.first_port + shard))
+
+    try:
+        endpoint(address(0))
+    except NotAnAddress as error:
+        raise WrongUsage(str(error)) from None
+    return address
+
+
+def _logged_in(broker: Endpoint, settings: Namespace) -> Endpoint:
+    if settings.access is None:
+        return broker
+    return logins.completed(broker)
+
+
+def _log_line(as_json: bool) -> Callable[[int, str], None]:  # noqa: FBT001
+    """Returns what writes a line that a broker has logged, with its shard's number."""
+    from zaichik.cli import log
+
+    err = log.unbuffered(sys.stderr)
+
+    def write(shard: int, line: str) -> None:
+        if as_json and line.startswith("{"):
+            err.write(f'{{"shard": {shard}, {line[1:]}\n')
+        else:
+            err.write(f"shard {shard}: {line}\n")
+
+    return write
+
+
+def _announce(settings: Namespace, console: Console, ready: "Ready") -> None:
+    if settings.json:
+        screen.print_json(
+            {
+                "machine": settings.machine,
+                "pid": os.getpid(),
+                "shards": ready.shards,
+                "served": {str(shard): address for shard, address in ready.served.items()},
+            }
+        )
+        return
+    served = f"{len(ready.served)} of {counted(ready.shards, 'shard')}"
+    screen.say(console, f"machine {settings.machine} serves {served}", "bold")
+    rows = [(str(shard), address) for shard, address in ready.served.items()]
+    if rows:
+        screen.print_columns(console, ("shard", "address"), rows, {"shard"})
+
+
+# -- a shard whose machine is lost -----------------------------------------------------------------
+
+
+async def _restore(shard: int, settings: Namespace, console: Console) -> int:
+    from zaichik.apps.cluster.engine import Away, Denied, State
+    from zaichik.apps.cluster.folder import UnusableFolder, identity_of
+    from zaichik.apps.cluster.records import Incompatible, Unreadable
+    from zaichik.apps.cluster.restoring import CannotRestore, restore
+
+    if settings.zookeeper is None:
+        raise WrongUsage(
+            "in a cluster of one machine nothing has to be placed: put the folder of the shard "
+            "where it was, and start the node; else write --zookeeper"
+        )
+    if settings.source is None:
+        raise WrongUsage("where is the shard's folder to come from? Write --from")
+    if settings.data is None:
+        raise WrongUsage("write --data DIR, the folder of this machine's node")
+    make = _maker(settings.source)
+    engine = _engine(settings)
+    with restated(CannotRestore, Denied, UnusableFolder, Incompatible, Unreadable, Away):
+        identity = identity_of(settings.data, settings.machine)
+        answered = anyio.Event()
+        async with engine.running(lambda _: answered.set()):
+            with anyio.move_on_after(CONNECTED_S):
+                await answered.wait()
+            if engine.state is State.AWAY:
+                raise Failure(f"ZooKeeper does not answer at {settings.zookeeper}")
+            placement = await restore(
+                engine,
+                shard,
+                machine=settings.machine,
+                identity=identity,
+                folder=settings.data / f"shard-{shard}",
+                address=_addresses(settings)(shard),
+                make=make,
+                now_us=time.time_ns() // 1000,
+            )
+    screen.say(
+        console,
+        f"shard {shard} is placed on machine {placement.machine}, at {placement.address}; its "
+        "node serves it, as soon as it runs",
+    )
+    return 0
+
+
+def _maker(source: str) -> Callable[[Path], Any]:
+    """Returns what makes a shard's folder at a path."""
+    if source.startswith("kafka://"):
+        raise Failure(
+            "topics are made again one by one: `zaichik restore TOPIC kafka://... --data FOLDER` "
+            "for each topic of the shard, and then `zaichik cluster restore N --from FOLDER`"
+        )
+    folder = Path(source)
+    if not folder.is_dir():
+        raise WrongUsage(f"--from {source} is not a folder")
+
+    async def copy(path: Path) -> None:
+        await anyio.to_thread.run_sync(partial(shutil.copytree, folder, path, symlinks=True))
+
+    return copy
