@@ -31,6 +31,7 @@ def endless_pauses(monkeypatch):
     """Whoever has lost a shard tries once, and then again only when the map says something new."""
     for module in (shard_clients_module, transport_module):
         monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 3600.0)
+    for module in (shard_clients_module, shard_dialer_module, transport_module):
         monkeypatch.setattr(module, "LONGEST_PAUSE_SECONDS", 3600.0)
 
 
