@@ -13,11 +13,14 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.core": "it records a broker from inside, and is no client",
         "zaichik.storage": "so are the logs of its durable topics",
     },
+    "gateways": {},
     "grpc": {
+        "zaichik.apps.gateways": "what is counted, as in other gateways",
         "zaichik.apps.users": "one connection to the broker for each user",
         "zaichik.net.background": "its tasks end with a block, and leave exceptions as they are",
     },
     "kafka": {
+        "zaichik.apps.gateways": "one of a kind at a broker, and what is counted",
         "zaichik.apps.users": "one connection to the broker for each user",
         "zaichik.net.background": "connections of users end with it, a watch with its request",
         "zaichik.net.listener": "a gateway is a server as well",
@@ -32,6 +35,7 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
     },
     "mqtt": {
+        "zaichik.apps.gateways": "one of a kind at a broker, and what is counted",
         "zaichik.apps.users": "one connection to the broker for each user",
         "zaichik.apps.web.names": "names in a browser's handshake are written as for the page",
         "zaichik.net.background": "its tasks end with the connection",

@@ -6,7 +6,7 @@ What an app needs beyond that is here, with the reason:
 
 | app | imports | because |
 | --- | --- | --- |
-| `audit`, `demo`, `views`, `work` | nothing | |
+| `audit`, `demo`, `gateways`, `views`, `work` | nothing | |
 | `watch` | `apps.views` | what was polled is shown safely, and with what it lacks |
 | `recording` | nothing | |
 | `statistics` | `apps.recording` | recordings are one of its sources |
@@ -20,6 +20,7 @@ What an app needs beyond that is here, with the reason:
 | `users` | `server.access` | failed logins are limited by the same token bucket as the broker's |
 | `legacy` | `net` | a gateway is a server as well: it listens, and reads its clients' sockets |
 | `grpc` | `net.background` | tasks that end with a block and leave its exceptions as they are |
+| `grpc`, `kafka`, `mqtt` | `apps.gateways` | one of a kind at a broker, and what is counted |
 | `grpc` | `apps.users` | one connection to the broker for each user |
 | `kafka` | `net` | a gateway is a server as well, over TLS or not |
 | `kafka` | `net.background` | the connections of users end with the gateway |

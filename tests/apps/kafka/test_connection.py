@@ -318,7 +318,7 @@ async def test_a_client_that_leaves_while_its_fetch_waits_holds_no_connection(mo
         while await running.client.subscriptions("a"):
             await anyio.lowlevel.checkpoint()
         assert running.gateway.shared.room.taken == 0
-        while running.gateway._connections:
+        while running.gateway.figures().connections:
             await anyio.lowlevel.checkpoint()
         await still_serves(running)
 

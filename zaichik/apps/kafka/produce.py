@@ -62,9 +62,12 @@ async def produce(session: Session, request: Any, _version: int) -> Any:
 async def _stored(session: Session, topic: str, partition: Any, seconds: float) -> Any:
     """Returns the response for a partition, after storing its batch."""
     code, offset, problem = Code.NONE, -1, None
+    messages = 0
     try:
         _check_place(topic, partition.index)
         batch = unpack(bytes(partition.records or b""))
+        messages = len(batch.rows)
+        session.traffic.received_messages += messages
         offset = await _store(session, topic, batch, seconds)
     except BadBatch as error:
         code, problem = error.code, str(error)
@@ -73,6 +76,7 @@ async def _stored(session: Session, topic: str, partition: Any, seconds: float) 
     if code is not Code.NONE:
         offset = -1
         session.counts.refused += 1
+        session.traffic.refused_messages += messages
         session.warn(f"a batch for {topic[:80]!r} was refused", problem)
     return _Partition(
         index=partition.index,

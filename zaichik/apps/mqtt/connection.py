@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from zaichik import AuthFailed, BrokerError, ZaichikError
+from zaichik.apps.gateways.traffic import Traffic
 from zaichik.apps.mqtt.conversation import Conversation
 from zaichik.apps.mqtt.ending import Ending
 from zaichik.apps.mqtt.logins import Login
@@ -56,17 +57,21 @@ class Connection:
         state: of the gateway.
         stream: the connection, which is closed when `run` returns.
         peer: the client's address, for the log.
+        traffic: what is received and sent is counted there.
 
     Attributes:
+        client: what the client calls itself; "" until it has said so.
         released: set when another connection may have the session.
     """
 
-    def __init__(self, state: State, stream: Stream, peer: str) -> None:
+    def __init__(self, state: State, stream: Stream, peer: str, traffic: Traffic) -> None:
+        self.client = ""
         self.released = anyio.Event()
         self._state = state
         self._stream = stream
         self._peer = peer
-        self._output = Output(stream)
+        self._traffic = traffic
+        self._output = Output(stream, traffic)
         self._decoder = PacketDecoder(state.most_packet)
         self._receiving = anyio.CancelScope()
         self._ending: Ending | None = None
@@ -151,6 +156,7 @@ class Connection:
         connect = packets[0]
         if not isinstance(connect, Connect):
             raise Ending(ReasonCode.PROTOCOL_ERROR, "it did not begin with CONNECT")
+        self.client = connect.client_id
         self._patience_us = connect.keep_alive * 1_500_000
         return connect, packets[1:]
 
@@ -225,6 +231,7 @@ class Connection:
         if self._ending is not None:
             raise self._ending
         self._heard_us = self._state.now_us()
+        self._traffic.received_bytes += len(data)
         try:
             return self._decoder.feed(data)
         except Malformed as error:

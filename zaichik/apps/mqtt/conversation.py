@@ -205,6 +205,7 @@ class Conversation:
             # They may be stored or not: the client sends them again.
             self.session.received -= {message.packet_id for message in fresh}
             raise
+        self._output.traffic.received_messages += len(fresh)
         for message in messages:
             self._acknowledge(message, codes.get(id(message), ReasonCode.SUCCESS))
         if ending is not None:
@@ -252,6 +253,7 @@ class Conversation:
 
     def _acknowledge(self, message: Publish, code: ReasonCode) -> None:
         if code.is_failure:
+            self._output.traffic.refused_messages += 1
             if message.qos == 2:
                 self.session.received.discard(message.packet_id)
             if self._version is Version.MQTT_3_1_1 or not message.qos:

@@ -133,6 +133,7 @@ class Delivery:
             self._counters.too_large += 1
             return True
         self._write(data)
+        self._output.traffic.sent_messages += 1
         return True
 
     def has_room(self, qos: int) -> bool:
@@ -198,6 +199,7 @@ class Delivery:
             self._counters.too_large += 1
             return
         self._write(data)
+        self._output.traffic.sent_messages += 1
 
     def send_retained(
         self, subscription: Subscription, messages: Iterator[tuple[Entry, Subscription] | None]
