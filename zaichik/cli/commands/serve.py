@@ -43,6 +43,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
+import anyio
 from anyio.abc import TaskGroup
 from rich.console import Console
 
@@ -125,9 +126,12 @@ async def _serve(arguments: Namespace) -> None:
     # program that waits for it may send one right away.
     with ending_at_once():
         server = await _listening(port, arguments.host, settings, arguments, clock)
-        async with stopping(partial(_stop, server), partial(_hang_up, server)) as tasks:
+        beside, stop = serve_beside.Beside(), anyio.Event()
+        hear = partial(_stop, server, beside, stop)
+        async with stopping(hear, partial(_hang_up, server)) as tasks:
+            tasks.start_soon(_stop_in_order, server, beside, stop)
             lines, recording = await _prepared(server, arguments)
-            with recording, serve_beside.running(server, arguments):
+            with recording, beside.running(server, arguments):
                 await _run(server, lines, arguments, tasks)
 
 
@@ -283,13 +287,22 @@ def _announce(
         screen.remark(warning, "bold yellow", log.unbuffered(sys.stderr))
 
 
-def _stop(server: Server, received: signal.Signals) -> None:
+def _stop(
+    server: Server, beside: serve_beside.Beside, stop: anyio.Event, received: signal.Signals
+) -> None:
     service_manager.tell(service_manager.STOPPING)
     logger.info(
         "%s: stopping, which may take %g s; a second signal stops at once",
         received.name,
-        server.longest_stop_s,
+        beside.longest_stop_s + server.longest_stop_s,
     )
+    stop.set()
+
+
+async def _stop_in_order(server: Server, beside: serve_beside.Beside, stop: anyio.Event) -> None:
+    """Stop the programs beside the broker when the event is set, then the broker."""
+    await stop.wait()
+    await beside.stop()
     server.stop()
 
 
