@@ -6,21 +6,24 @@ What an app needs beyond that is here, with the reason:
 
 | app | imports | because |
 | --- | --- | --- |
-| `audit`, `demo`, `gateways`, `views`, `work` | nothing | |
+| `audit`, `demo`, `views`, `work` | nothing | |
 | `watch` | `apps.views` | what was polled is shown safely, and with what it lacks |
 | `recording` | nothing | |
 | `statistics` | `apps.recording` | recordings are one of its sources |
 | `spark` | `apps.recording`, `apps.statistics` | the same columns, and the same numbers |
 | `spark` | `net.tls_settings` | to name the option of a certificate that cannot be used |
+| `web` | `apps.gateways` | names what lost clients speak |
 | `web` | `apps.views`, `apps.watch` | the pictures, and the polling that stays polite |
 | `web` | `net.background` | tasks that end with a block and leave its exceptions as they are |
 | `web` | `server.access` | failed logins are limited by the same token bucket as the broker's |
 | `web` | `zaichik.running_broker` | every scene of the stage has a broker of its own |
 | `users` | `net.peers` | who counts as one address, as the broker has it |
 | `users` | `server.access` | failed logins are limited by the same token bucket as the broker's |
+| `gateways` | `net` | clients come over TLS or not |
+| `gateways` | `server.foreign` | names what lost clients speak, as the broker does |
 | `legacy` | `net` | a gateway is a server as well: it listens, and reads its clients' sockets |
 | `grpc` | `net.background` | tasks that end with a block and leave its exceptions as they are |
-| `grpc`, `kafka`, `mqtt` | `apps.gateways` | one of a kind at a broker, and what is counted |
+| `grpc`, `kafka`, `mqtt` | `apps.gateways` | one of a kind at a broker, TLS, what is counted |
 | `grpc` | `apps.users` | one connection to the broker for each user |
 | `kafka` | `net` | a gateway is a server as well, over TLS or not |
 | `kafka` | `net.background` | the connections of users end with the gateway |

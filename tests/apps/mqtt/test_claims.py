@@ -28,16 +28,21 @@ async def test_it_ends_and_stores_nothing_over_what_the_other_one_has_read():
             gateway = await Gateway.listening(
                 client, endpoint, "127.0.0.1", 0, zaichik.SystemClock()
             )
-            ready = anyio.Event()
             with pytest.raises(ExceptionGroup) as ended:
-                async with gateway, anyio.create_task_group() as tasks:
-                    tasks.start_soon(gateway.run, ready.set)
-                    await ready.wait()
-                    async with await SocketStream.connect("127.0.0.1", gateway.port) as stream:
-                        device = MqttClient(stream, V5)
-                        await device.send(Connect(V5, "device", will=Will("will", b"gone", qos=1)))
-                        await device.expect(ConnAck)
-                        async with other.subscribe(CLAIM, name=NAME):
-                            await anyio.sleep_forever()
+                await replaced(gateway, other)
             assert ended.group_contains(AlreadyServed)
             assert (await other.topic("mqtt"))["next_offset"] == 0
+
+
+async def replaced(gateway, other) -> None:
+    """Run a gateway with a client that has a will, until another client takes its name."""
+    ready = anyio.Event()
+    async with gateway, anyio.create_task_group() as tasks:
+        tasks.start_soon(gateway.run, ready.set)
+        await ready.wait()
+        async with await SocketStream.connect("127.0.0.1", gateway.port) as stream:
+            device = MqttClient(stream, V5)
+            await device.send(Connect(V5, "device", will=Will("will", b"gone", qos=1)))
+            await device.expect(ConnAck)
+            async with other.subscribe(CLAIM, name=NAME):
+                await anyio.sleep_forever()

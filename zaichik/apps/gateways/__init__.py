@@ -3,6 +3,7 @@
 | file | idea |
 | --- | --- |
 | `claim` | one gateway of a kind at a broker, because two would undo each other's work |
+| `strangers` | clients that speak something else, as TLS where there is none |
 | `traffic` | what went over the connections: of each, and of all together |
 | `metrics` | the same for Prometheus |
 

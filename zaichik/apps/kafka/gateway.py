@@ -9,6 +9,7 @@ import anyio
 
 from zaichik import Client, Endpoint
 from zaichik.apps.gateways.claim import Claim
+from zaichik.apps.gateways.strangers import NoTls, secured
 from zaichik.apps.gateways.traffic import Connections, Figures, Traffic
 from zaichik.apps.kafka.connection import Connection
 from zaichik.apps.kafka.names import CLAIM
@@ -21,8 +22,6 @@ from zaichik.net.background import BackgroundTasks
 from zaichik.net.listener import Listener
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.stream import Stream
-from zaichik.net.tls_engine import TlsFailed
-from zaichik.net.tls_handshake import handshake
 
 logger = logging.getLogger("zaichik.kafka.gateway")
 
@@ -182,15 +181,13 @@ class Gateway:
             logger.exception("%s: a bug ended this connection", peer)
 
     async def _converse(self, stream: SocketStream, peer: str, traffic: Traffic) -> str:
-        secured: Stream = stream
+        inner: Stream = stream
         if self._tls is not None:
             try:
-                with anyio.fail_after(TLS_SECONDS):
-                    secured = await handshake(stream, self._tls)
-            except (TlsFailed, TimeoutError, anyio.BrokenResourceError) as error:
-                await stream.aclose()
-                return f"TLS failed: {error!r}"
-        connection = Connection(secured, peer, self.shared, self._client, self._users, traffic)
+                inner = await secured(stream, self._tls, TLS_SECONDS)
+            except NoTls as error:
+                return f"TLS failed: {error}"
+        connection = Connection(inner, peer, self.shared, self._client, self._users, traffic)
         return await connection.run()
 
     def figures(self) -> Figures:

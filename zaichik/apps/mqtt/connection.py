@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from zaichik import AuthFailed, BrokerError, ZaichikError
+from zaichik.apps.gateways.strangers import speaks
 from zaichik.apps.gateways.traffic import Traffic
 from zaichik.apps.mqtt.conversation import Conversation
 from zaichik.apps.mqtt.ending import Ending
@@ -236,8 +237,18 @@ class Connection:
             return self._decoder.feed(data)
         except Malformed as error:
             # What is complete before it counts.
-            self._ending = self._malformed(error)
+            self._ending = self._foreign(data) or self._malformed(error)
             return error.before
+
+    def _foreign(self, data: bytes) -> Ending | None:
+        """Returns the end of a connection that begins with another protocol; None if it doesn't."""
+        if self._traffic.received_bytes > len(data):
+            return None
+        foreign = speaks(data, "MQTT")
+        if not foreign:
+            return None
+        # What it is told by MQTT's packets it would not understand.
+        return Ending(ReasonCode.PROTOCOL_ERROR, f"it speaks {foreign}", is_told=True)
 
     def _malformed(self, error: Malformed) -> Ending:
         if isinstance(error, UnsupportedVersion):

@@ -11,6 +11,7 @@ import anyio
 
 from zaichik import Client, Endpoint, EpochChanged, SubscriptionLost
 from zaichik.apps.gateways.claim import AlreadyServed, Claim
+from zaichik.apps.gateways.strangers import NoTls, secured
 from zaichik.apps.gateways.traffic import Connections, Figures
 from zaichik.apps.mqtt.connection import CONNECT_US, Connection
 from zaichik.apps.mqtt.counters import Counters
@@ -24,8 +25,6 @@ from zaichik.base.escapes import shown
 from zaichik.net.listener import Listener
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.stream import GONE, Stream
-from zaichik.net.tls_engine import TlsFailed
-from zaichik.net.tls_handshake import handshake
 
 logger = logging.getLogger("zaichik.mqtt.gateway")
 
@@ -219,11 +218,9 @@ class Gateway:
         if self._tls is None:
             return stream
         try:
-            with anyio.fail_after(CONNECT_US / 1e6):
-                return await handshake(stream, self._tls)
-        except (TlsFailed, TimeoutError, *GONE) as error:
+            return await secured(stream, self._tls, CONNECT_US / 1e6)
+        except NoTls as error:
             logger.info("%s: no TLS: %s", peer, error)
-            await stream.aclose()
             return None
 
     async def _upgraded(
