@@ -16,18 +16,24 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.core": "it records a broker from inside, and is no client",
         "zaichik.storage": "so are the logs of its durable topics",
     },
+    "gateways": {
+        "zaichik.net.stream": "a client may be connected over TLS or not",
+        "zaichik.net.tls_engine": "says why TLS failed",
+        "zaichik.net.tls_handshake": "clients may come over TLS",
+        "zaichik.server.foreign": "names what lost clients speak, as the broker does",
+    },
     "grpc": {
+        "zaichik.apps.gateways": "what is counted, as in other gateways",
         "zaichik.apps.users": "one connection to the broker for each user",
         "zaichik.net.background": "its tasks end with a block, and leave exceptions as they are",
     },
     "kafka": {
+        "zaichik.apps.gateways": "one of a kind at a broker, TLS, what is counted",
         "zaichik.apps.users": "one connection to the broker for each user",
         "zaichik.net.background": "connections of users end with it, a watch with its request",
         "zaichik.net.listener": "a gateway is a server as well",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
         "zaichik.net.stream": "with TLS or without",
-        "zaichik.net.tls_engine": "says why TLS failed",
-        "zaichik.net.tls_handshake": "its clients may come over TLS",
     },
     "legacy": {
         "zaichik.net.background": "its tasks end with the connection",
@@ -35,17 +41,15 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
     },
     "mqtt": {
+        "zaichik.apps.gateways": "one of a kind at a broker, TLS, what is counted",
         "zaichik.apps.users": "one connection to the broker for each user",
         "zaichik.apps.web.names": "names in a browser's handshake are written as for the page",
         "zaichik.net.background": "its tasks end with the connection",
         "zaichik.net.listener": "a gateway is a server as well",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
         "zaichik.net.stream": "a client may be connected over TLS or not",
-        "zaichik.net.tls_engine": "why a client and it have not agreed on TLS",
-        "zaichik.net.tls_handshake": "it speaks TLS, as the broker does",
     },
     "recording": {},
-    "replication": {},
     "replication": {
         "zaichik.core.settings": "a restored topic has the settings that a broker would give it",
         "zaichik.storage": "a restore writes a folder of durable topics, where no broker runs",
@@ -67,6 +71,7 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.apps.views": "what was polled is shown safely, and with what it lacks",
     },
     "web": {
+        "zaichik.apps.gateways.strangers": "names what lost clients speak",
         "zaichik.apps.views": "the pictures",
         "zaichik.apps.watch": "the polling, which stays polite",
         "zaichik.net.background": "its tasks end with the page, and leave exceptions as they are",

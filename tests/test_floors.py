@@ -47,7 +47,7 @@ HOMES = {
     "pyspark": {"apps/spark", "cli"},
     "starlette": {"apps/web"},
     "uvicorn": {"apps/web"},
-    "prometheus_client": {"apps/web"},
+    "prometheus_client": {"apps/gateways", "apps/web"},
     "grpc": {"apps/grpc"},
     "grpc_health": {"apps/grpc"},
     "grpc_reflection": {"apps/grpc"},

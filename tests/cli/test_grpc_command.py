@@ -4,6 +4,7 @@ import json
 import signal
 import socket
 from pathlib import Path
+from urllib.request import urlopen
 
 import grpc
 import pytest
@@ -22,8 +23,9 @@ def ready(process):
 
 
 def test_a_program_that_speaks_grpc_talks_to_one_of_ours(start, broker, zaichik, topic):
-    process = start("grpc", "--port", "0", "--json", "--connect", broker)
+    process = start("grpc", "--port", "0", "--metrics", "0", "--json", "--connect", broker)
     told = ready(process)
+    metrics = told.pop("metrics")
     assert told == {"host": "127.0.0.1", "port": told["port"], "pid": process.pid, "broker": broker}
     with grpc.insecure_channel(f"127.0.0.1:{told['port']}") as channel:
         batch = pb.PublishRequest(topic=topic, messages=[pb.NewMessage(key=b"k", payload=b"hello")])
@@ -34,6 +36,11 @@ def test_a_program_that_speaks_grpc_talks_to_one_of_ours(start, broker, zaichik,
         assert (answer.stored, answer.subscriptions) == (1, 1)
         (message,) = next(responses).messages.messages
         assert (message.key, message.payload) == (b"k", b"hello")
+        with urlopen(f"http://127.0.0.1:{metrics}/metrics") as page:
+            text = page.read().decode()
+        assert 'zaichik_gateway_connections{protocol="grpc"} 1.0' in text
+        assert 'zaichik_gateway_received_messages_total{protocol="grpc"} 1.0' in text
+        assert 'zaichik_gateway_sent_messages_total{protocol="grpc"} 1.0' in text
         responses.cancel()
     process.terminate()
     assert (process.wait(), process.stdout.read(), process.stderr.read()) == (0, "", "")

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 import trustme
@@ -38,6 +39,16 @@ def test_a_client_of_kafka_is_answered(start, broker):
         assert receive_frame(connection)[:6] == struct.pack(">ih", 7, 0)
     process.terminate()
     assert (process.wait(), process.stdout.read()) == (0, "")
+
+
+def test_a_second_gateway_at_the_same_broker_is_refused(start, zaichik, broker):
+    first = start("kafka", "--port", "0", "--metrics", "0", "--json", "--connect", broker)
+    told = ready(first)
+    second = zaichik("kafka", "--port", "0", "--connect", broker, *QUIET)
+    assert (second.code, second.out) == (1, "")
+    assert "another gateway for Kafka's protocol is at this broker (connection" in second.err
+    with urlopen(f"http://127.0.0.1:{told['metrics']}/metrics") as page:
+        assert 'zaichik_gateway_connections{protocol="kafka"} 0.0' in page.read().decode()
 
 
 def test_ctrl_c_ends_it_in_silence_although_a_client_is_connected(start, broker):

@@ -4,6 +4,7 @@ import json
 import signal
 import socket
 import sys
+from urllib.request import urlopen
 
 import pytest
 from door import door
@@ -83,6 +84,29 @@ def test_a_client_of_mqtt_talks_to_one_of_ours(start, broker, zaichik, connected
     process.terminate()
     assert client.read() == Disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
     assert (process.wait(), process.stdout.read()) == (0, "")
+
+
+def test_a_second_gateway_at_the_same_broker_is_refused(start, zaichik, broker):
+    first = start("mqtt", "--port", "0", "--json", "--connect", broker)
+    ready(first)
+    second = zaichik("mqtt", "--port", "0", "--connect", broker, *QUIET)
+    assert (second.code, second.out) == (1, "")
+    assert second.err.startswith("zaichik: another gateway for MQTT is at this broker (connection")
+    assert first.poll() is None
+
+
+def test_metrics_are_served_for_this_machine(start, broker, connected):
+    process = start("mqtt", "--port", "0", "--metrics", "0", "--json", "--connect", broker)
+    told = ready(process)
+    client = connected(told["port"])
+    client.send(Publish("x", b"1", qos=1, packet_id=1))
+    client.read()
+    with urlopen(f"http://127.0.0.1:{told['metrics']}/metrics") as page:
+        text = page.read().decode()
+    assert 'zaichik_gateway_connections{protocol="mqtt"} 1.0' in text
+    assert 'zaichik_gateway_received_messages_total{protocol="mqtt"} 1.0' in text
+    process.terminate()
+    assert process.wait() == 0
 
 
 def test_browsers_are_served_at_a_port_of_their_own(start, broker):

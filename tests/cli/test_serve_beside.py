@@ -3,10 +3,13 @@
 import json
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
 
+from zaichik import blocking
+from zaichik.apps.mqtt.packets import Connect, Version, Will, encode
 from zaichik.cli import main, serve_beside
 
 FRONT_ENDS = {"MQTT", "Kafka's protocol", "gRPC"}
@@ -32,6 +35,24 @@ def test_front_ends_are_served_beside_the_broker_and_end_with_it(start):
     assert len(children(process)) == len(FRONT_ENDS)
     process.send_signal(signal.SIGKILL)
     process.stderr.read()  # which ends when all programs have ended
+
+
+def test_front_ends_end_before_a_broker_that_is_stopped_in_order(start, tmp_path):
+    process = start(*WORDS, "--data", str(tmp_path), "--mqtt", "0")
+    port = next(events(process, "front_end_ready"))["address"].rpartition(":")[2]
+    with socket.create_connection(("127.0.0.1", int(port))) as device:
+        will = Will("device/state", b"gone", qos=1)
+        device.sendall(encode(Connect(Version.MQTT_5, "device", will=will), Version.MQTT_5))
+        assert device.recv(1)
+        process.terminate()
+        assert process.wait() == 0
+    # Without a front end beside it: nobody else can have published the will.
+    again = start(*WORDS, "--data", str(tmp_path))
+    with (
+        blocking.connect(port=json.loads(again.stdout.readline())["port"]) as client,
+        client.subscribe("mqtt", until=client.topic("mqtt")["next_offset"]) as messages,
+    ):
+        assert [message.payload for message in messages] == [b"gone"]
 
 
 def test_a_front_end_that_is_killed_is_told_and_the_broker_goes_on(start):

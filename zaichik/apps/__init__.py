@@ -14,14 +14,18 @@ What an app needs beyond that is here, with the reason:
 | `spark` | `apps.recording`, `apps.statistics` | the same columns, and the same numbers |
 | `spark` | `net.tls_settings` | to name the option of a certificate that cannot be used |
 | `cluster` | `net.background` | brokers end with it, and exceptions stay as they are |
+| `web` | `apps.gateways` | names what lost clients speak |
 | `web` | `apps.views`, `apps.watch` | the pictures, and the polling that stays polite |
 | `web` | `net.background` | tasks that end with a block and leave its exceptions as they are |
 | `web` | `server.access` | failed logins are limited by the same token bucket as the broker's |
 | `web` | `zaichik.running_broker` | every scene of the stage has a broker of its own |
 | `users` | `net.peers` | who counts as one address, as the broker has it |
 | `users` | `server.access` | failed logins are limited by the same token bucket as the broker's |
+| `gateways` | `net` | clients come over TLS or not |
+| `gateways` | `server.foreign` | names what lost clients speak, as the broker does |
 | `legacy` | `net` | a gateway is a server as well: it listens, and reads its clients' sockets |
 | `grpc` | `net.background` | tasks that end with a block and leave its exceptions as they are |
+| `grpc`, `kafka`, `mqtt` | `apps.gateways` | one of a kind at a broker, TLS, what is counted |
 | `grpc` | `apps.users` | one connection to the broker for each user |
 | `kafka` | `net` | a gateway is a server as well, over TLS or not |
 | `kafka` | `net.background` | the connections of users end with the gateway |

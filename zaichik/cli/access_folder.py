@@ -149,6 +149,21 @@ def _written(entry: Any) -> dict[str, Any]:
     return {item.name: getattr(entry, item.name) for item in fields(entry)}
 
 
+def named(name: str) -> Record:
+    """Returns a user with nothing to log in with.
+
+    Raises:
+        Failure: that is no name.
+    """
+    try:
+        return Record(name)
+    except ValueError:
+        raise Failure(
+            "a user's name has 1 to 64 letters from a-z, 0-9, dot, _ and -, and begins with one of "
+            "a-z and 0-9"
+        ) from None
+
+
 def new_token(expires: int | None = None, note: str = "") -> tuple[Token, str]:
     """Returns a token as the file has it, and as its user must have it.
 

@@ -2,8 +2,8 @@
 
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from ssl import SSLContext
 
@@ -11,6 +11,9 @@ import anyio
 from rich.console import Console
 from rich.text import Text
 
+from zaichik.apps.gateways.claim import AlreadyServed
+from zaichik.apps.gateways.traffic import Figures
+from zaichik.base.extras import getting
 from zaichik.cli import (
     acked_by,
     address,
@@ -21,13 +24,15 @@ from zaichik.cli import (
     until_stdin_closes,
 )
 from zaichik.cli.arguments import Argument, Namespace, WrongUsage, argument
-from zaichik.cli.failure import Failure, restated
+from zaichik.cli.failure import Failure, listening, restated
 from zaichik.cli.signals import stopping
 from zaichik.net.tls_settings import UnusableCertificate, server_tls
 
 logger = logging.getLogger("zaichik.console.front_end")
 
 ACKED_BY = acked_by.option("acknowledge what clients publish when WHAT has it, too; WHAT is kafka")
+METRICS_HOST = "127.0.0.1"
+
 HOST = argument("--host HOST", "address to listen on", default="127.0.0.1")
 
 
@@ -37,9 +42,16 @@ def port(default: int) -> Argument:
     return argument("--port PORT", text, address.port, default=default)
 
 
+METRICS = argument(
+    "--metrics PORT",
+    "also serve metrics for Prometheus, at http://127.0.0.1:PORT/metrics, for this machine only; "
+    "0 takes a free port",
+    address.port,
+)
 OPTIONS = (
     argument("--tls-cert FILE", "serve over TLS: the certificate, PEM", Path),
     argument("--tls-key FILE", "the certificate's private key, PEM", Path),
+    METRICS,
     *serve_log.OPTIONS,
     argument("--json", "when ready, print one JSON object: host, port, pid, broker"),
     until_stdin_closes.OPTION,
@@ -53,6 +65,7 @@ async def run(
     serve: Callable[[Namespace, Console], Awaitable[None]],
     arguments: Namespace,
     console: Console,
+    *failures: type[Exception],
 ) -> int:
     """Run a front end until a signal comes, or the broker is gone. Returns the exit code.
 
@@ -61,19 +74,66 @@ async def run(
         serve: the front end; it returns when it has been stopped.
         arguments: of the command.
         console: where the command prints.
+        failures: exceptions that say in a sentence why it cannot be served.
 
     Raises:
         Failure: it cannot be served, and the log is for people.
     """
     with serve_log.written(arguments):
         try:
-            await serve(arguments, console)
+            with _ungrouped(AlreadyServed, *failures):
+                await serve(arguments, console)
         except Failure as failure:
             if arguments.log_format == "text":
                 raise
             logger.error("%s cannot be served: %s", protocol, failure)  # noqa: TRY400 (it is no bug)
             return failure.code
     return 0
+
+
+@contextmanager
+def _ungrouped(*kinds: type[Exception]) -> Iterator[None]:
+    """What these exceptions say in the block is raised as a failure, also if tasks raise them."""
+    try:
+        yield
+    except kinds as error:
+        raise Failure(str(error)) from error
+    except ExceptionGroup as group:
+        found = group.subgroup(kinds)
+        if found is None:
+            raise
+        first: BaseException = found
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise Failure(str(first)) from group
+
+
+@contextmanager
+def metrics(
+    protocol: str, read: Callable[[], Figures], arguments: Namespace
+) -> Iterator[int | None]:
+    """Serve metrics during the block, if they are asked for; returns their port, None without.
+
+    Args:
+        protocol: the label that tells them from those of other front ends.
+        read: returns the figures; another thread calls it.
+        arguments: of the command.
+
+    Raises:
+        Failure: a package is missing, or the port cannot be had.
+    """
+    if arguments.metrics is None:
+        yield None
+        return
+    try:
+        from zaichik.apps.gateways.metrics import Metrics, served
+    except ModuleNotFoundError as error:
+        raise Failure(f"--metrics needs prometheus-client; get it with {getting('web')}") from error
+    with ExitStack() as stack:
+        command = f"zaichik {protocol} --metrics PORT"
+        with listening(arguments.metrics, command, "another front end", METRICS_HOST):
+            port = stack.enter_context(served(Metrics(protocol, read), arguments.metrics))
+        yield port
 
 
 def tls(arguments: Namespace) -> SSLContext | None:
@@ -118,6 +178,7 @@ def announce(
     arguments: Namespace,
     console: Console,
     websocket: int | None = None,
+    metrics_port: int | None = None,
 ) -> None:
     """Say that clients can connect, and where.
 
@@ -128,18 +189,23 @@ def announce(
         arguments: of the command.
         console: where the command prints.
         websocket: another port, for those that connect over WebSocket.
+        metrics_port: the port of metrics.
     """
     here = address.Address(host, port)
     if arguments.json:
         told = {"host": here.host, "port": here.port, "pid": os.getpid()}
         if websocket is not None:
             told["websocket"] = websocket
+        if metrics_port is not None:
+            told["metrics"] = metrics_port
         screen.print_json(told | {"broker": str(arguments.connect)})
         return
     _announce_one(protocol, here, arguments, console)
     if websocket is not None:
         there = address.Address(host, websocket)
         _announce_one(f"{protocol} over WebSocket", there, arguments, console)
+    if metrics_port is not None:
+        _announce_one("metrics", address.Address(METRICS_HOST, metrics_port), arguments, console)
 
 
 def _announce_one(

@@ -105,8 +105,32 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "a view cannot be shown": ("page_bug",),
     "a bug in answering %s": ("page_bug", "address"),
     "%s may be reached from other machines, and is not encrypted": ("unencrypted", "address"),
+    # Of gateways.
+    "%s:%d speaks %s": ("wrong_protocol", "host", "port", "protocol"),
+    "another gateway of this kind would not be noticed: %s": ("claim_refused", "reason"),
+    "%s (%s) disconnected: %s; %d messages and %d bytes received, %d and %d sent": (
+        "disconnected",
+        "peer",
+        "client",
+        "reason",
+        "received_messages",
+        "received_bytes",
+        "sent_messages",
+        "sent_bytes",
+    ),
+    "the broker has lost its topics: all sessions begin anew": ("topics_lost",),
+    "%s: no TLS: %s": ("tls_failed", "peer", "reason"),
+    "%s: no WebSocket: %s": ("websocket_refused", "peer", "reason"),
     # Of `zaichik kafka`.
-    "%s disconnected: %s": ("disconnected", "peer", "reason"),
+    "%s disconnected: %s; %d messages and %d bytes received, %d and %d sent": (
+        "disconnected",
+        "peer",
+        "reason",
+        "received_messages",
+        "received_bytes",
+        "sent_messages",
+        "sent_bytes",
+    ),
     "%s turned away: there are %d connections, which is the limit": (
         "turned_away",
         "peer",

@@ -1,8 +1,9 @@
 """What `zaichik serve` starts beside the broker: the page, and front ends for other protocols.
 
 Each is a program of its own, so what its clients do, and whatever becomes of it, never takes time
-from the broker. It ends when its standard input closes, which it does however the broker ends. It
-has no secret of anybody: if the broker asks for a login, each client logs in for itself.
+from the broker. It ends when its standard input closes, which it does however the broker ends. A
+broker that is stopped in order has them end first, and serves them so long. They have no secret of
+anybody: if the broker asks for a login, each client logs in for itself.
 """
 
 import logging
@@ -10,9 +11,13 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+import anyio
+import anyio.to_thread
 
 from zaichik.cli import address, default_ports, serve_access
 from zaichik.cli.arguments import Argument, Namespace, WrongUsage, argument
@@ -23,7 +28,8 @@ logger = logging.getLogger("zaichik.console.serve_beside")
 
 LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 STDERR = 2
-END_S = 2.0  # in which a program has ended
+STOP_S = 8.0  # in which a program has ended in order; the one for MQTT takes five at most
+END_S = 2.0  # in which it has ended if the broker is gone already
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,49 +104,120 @@ def check(arguments: Namespace) -> None:
             )
 
 
-@contextmanager
-def running(server: Server, arguments: Namespace) -> Iterator[None]:
-    """Runs what was asked for beside a listening broker, during the block."""
-    with ExitStack() as all_of_them:
-        for program in PROGRAMS:
-            port = getattr(arguments, program.command)
-            if port is not None:
-                all_of_them.enter_context(_running(program, port, server, arguments))
-        yield
+class Beside:
+    """The programs that run beside the broker, each until it is asked to end."""
+
+    def __init__(self) -> None:
+        self._running: list[_Running] = []
+
+    @property
+    def longest_stop_s(self) -> float:
+        """How long `stop` may take."""
+        return STOP_S if self._running else 0.0
+
+    @contextmanager
+    def running(self, server: Server, arguments: Namespace) -> Iterator[None]:
+        """Runs what was asked for beside a listening broker, during the block."""
+        try:
+            for program in PROGRAMS:
+                port = getattr(arguments, program.command)
+                if port is not None:
+                    self._start(program, port, server, arguments)
+            yield
+        finally:
+            # Those that were not stopped before, because the broker has ended by itself.
+            self._ask()
+            self._wait(END_S)
+            for one in self._running:
+                one.kill()
+
+    def _start(self, program: Program, port: int, server: Server, arguments: Namespace) -> None:
+        try:
+            self._running.append(_Running(program, _command(program, port, server, arguments)))
+        except OSError as error:
+            logger.warning("%s cannot be started: %s", program.name, error)
+
+    async def stop(self) -> None:
+        """Returns when all have ended, while the broker still serves them.
+
+        What they have to say to it last, such as the wills of their clients, is stored so. Those
+        that take too long end with the broker.
+        """
+        self._ask()
+        if self._running:
+            await anyio.to_thread.run_sync(self._wait, STOP_S, abandon_on_cancel=True)
+
+    def _ask(self) -> None:
+        for one in self._running:
+            one.ask()
+
+    def _wait(self, seconds: float) -> None:
+        """Wait until all have ended, for so long at most."""
+        deadline = time.monotonic() + seconds
+        for one in self._running:
+            one.watch.join(max(0.0, deadline - time.monotonic()))
 
 
-@contextmanager
-def _running(program: Program, port: int, server: Server, arguments: Namespace) -> Iterator[None]:
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("ZAICHIK_")
-    }
-    try:
-        process = subprocess.Popen(  # noqa: S603 (our own program)
-            _command(program, port, server, arguments),
+class _Running:
+    """One of them.
+
+    Args:
+        program: what it is.
+        command: its words.
+
+    Attributes:
+        watch: ends when it has ended.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+
+    def __init__(self, program: Program, command: list[str]) -> None:
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("ZAICHIK_")
+        }
+        self._program = program
+        self._process = subprocess.Popen(  # noqa: S603 (our own program)
+            command,
             stdin=subprocess.PIPE,
             stdout=STDERR,  # the broker's own standard output may be read by a program
             env=environment,
             start_new_session=True,  # Ctrl-C is for the broker, which ends it when it is done
         )
-    except OSError as error:
-        logger.warning("%s cannot be started: %s", program.name, error)
-        yield
-        return
-    is_ending = threading.Event()
-    watch = threading.Thread(
-        target=_watch, args=(program, process, is_ending), name=program.command, daemon=True
-    )
-    watch.start()
-    with process:
-        try:
-            yield
-        finally:
-            is_ending.set()
-            if process.stdin is not None:
-                process.stdin.close()  # at which it ends
-            watch.join(END_S)
-            if watch.is_alive():
-                process.kill()
+        self._is_ending = threading.Event()
+        self.watch = threading.Thread(target=self._watch, name=program.command, daemon=True)
+        self.watch.start()
+
+    def ask(self) -> None:
+        """Have it end: its standard input closes."""
+        self._is_ending.set()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        if self.watch.is_alive():
+            self._process.kill()
+        self._process.wait()
+
+    def _watch(self) -> None:
+        """Say it when the program ends before it is to.
+
+        It is not started again: it would end again.
+        """
+        code = self._process.wait()
+        if self._is_ending.is_set():
+            return
+        name = self._program.name
+        # The page's event had a name before there were others, and names of events stay.
+        if self._program.command == "web":
+            logger.error(
+                "the page has ended with exit code %d; the broker goes on without it", code
+            )
+        else:
+            logger.error(
+                "%s has ended with exit code %d; the broker goes on without it", name, code
+            )
 
 
 def _command(program: Program, port: int, server: Server, arguments: Namespace) -> list[str]:
@@ -156,20 +233,3 @@ def _command(program: Program, port: int, server: Server, arguments: Namespace) 
         *("--log-level", arguments.log_level),
         "--until-stdin-closes",
     ]
-
-
-def _watch(program: Program, process: subprocess.Popen[bytes], is_ending: threading.Event) -> None:
-    """Say it when the program ends before it is to.
-
-    It is not started again: it would end again.
-    """
-    code = process.wait()
-    if is_ending.is_set():
-        return
-    # The page's event had a name before there were others, and names of events stay.
-    if program.command == "web":
-        logger.error("the page has ended with exit code %d; the broker goes on without it", code)
-    else:
-        logger.error(
-            "%s has ended with exit code %d; the broker goes on without it", program.name, code
-        )

@@ -120,6 +120,21 @@ async def test_what_is_not_offered_ends_the_connection_and_is_named_in_the_log(
 # -- bytes that are no request -------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("first", "name"),
+    [(bytes.fromhex("16030100f8010000f40303"), "TLS"), (b"GET / HTTP/1.1\r\n\r\n", "HTTP")],
+)
+async def test_a_client_that_speaks_something_else_is_named_in_the_log(first, name, caplog):
+    caplog.set_level("INFO")
+    async with gateway() as running:
+        async with running.connected() as kafka:
+            await kafka.stream.send(first)
+            assert await kafka.ended()
+        while "disconnected" not in caplog.text:
+            await anyio.lowlevel.checkpoint()
+    assert f"disconnected: it sent {name}, which is not spoken at this port" in caplog.text
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_requests_are_read_whole_and_cut_ones_are_refused(name):
     """A recorded request is what it was, to the last byte; without its last bytes it is none."""
@@ -318,7 +333,7 @@ async def test_a_client_that_leaves_while_its_fetch_waits_holds_no_connection(mo
         while await running.client.subscriptions("a"):
             await anyio.lowlevel.checkpoint()
         assert running.gateway.shared.room.taken == 0
-        while running.gateway._connections:
+        while running.gateway.figures().connections:
             await anyio.lowlevel.checkpoint()
         await still_serves(running)
 

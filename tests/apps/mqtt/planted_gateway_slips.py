@@ -14,8 +14,31 @@ LOGINS = "apps/mqtt/test_logins.py"
 WINDOW = "apps/mqtt/test_window.py"
 WEBSOCKET = "apps/mqtt/test_websocket.py"
 UPGRADE = "apps/mqtt/test_upgrade.py"
+ALIASES = "apps/mqtt/test_aliases.py"
+CLAIMS = "apps/mqtt/test_claims.py"
 
 GATEWAY_SLIPS = [
+    Slip(
+        "a gateway that was replaced stores what it knows over what the other one has read",
+        "mqtt.gateway:Gateway._hold",
+        "state.is_over = True",
+        "pass",
+        f"{CLAIMS}::test_it_ends_and_stores_nothing_over_what_the_other_one_has_read",
+    ),
+    Slip(
+        "a topic is left out of the packet that tells its number",
+        "mqtt.aliases:Aliases.of",
+        "Alias(len(self._told) + 1, is_known=False)",
+        "Alias(len(self._told) + 1, is_known=True)",
+        f"{ALIASES}::test_the_first_message_of_a_topic_tells_its_number_and_the_others_have_it_alone",
+    ),
+    Slip(
+        "a number is taken to be known although the packet with it was not sent",
+        "mqtt.delivery:Delivery._packet",
+        "len(data) > self._most_bytes",
+        "False",
+        f"{ALIASES}::test_a_packet_that_is_too_large_with_a_number_is_sent_without_one",
+    ),
     Slip(
         "a message is acknowledged and not stored",
         "mqtt.conversation:Conversation._publish",

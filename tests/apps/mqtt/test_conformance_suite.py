@@ -29,7 +29,6 @@ EXPECTED = {
     "client_test5.py": {
         "test_subscribe_failure": "the same",
         "test_server_keep_alive": "a server that insists on a keep-alive of 60 seconds",
-        "test_server_topic_alias": "a server that uses topic aliases",
     },
 }
 

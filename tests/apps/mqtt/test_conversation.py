@@ -184,6 +184,24 @@ async def test_a_name_that_is_too_long_for_a_key_is_refused():
 # -- silence, take-over, malformed packets -------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("first", "name"),
+    [(bytes.fromhex("16030100f8010000f40303"), "TLS"), (b"GET / HTTP/1.1\r\n\r\n", "HTTP")],
+)
+async def test_a_client_that_speaks_something_else_is_named_in_the_log(first, name, caplog):
+    async with mqtt_gateway() as running:
+        with caplog.at_level("INFO", "zaichik.mqtt.gateway"):
+            async with running.stream() as stream:
+                await stream.send(first)
+                await stream.send_eof()
+                # It is sent nothing that it could not understand.
+                with pytest.raises(anyio.EndOfStream):
+                    await stream.receive()
+            while "disconnected" not in caplog.text:
+                await checkpoint()
+    assert f"disconnected: it speaks {name}, which is not spoken at this port" in caplog.text
+
+
 @both
 async def test_silence_of_more_than_one_and_a_half_keep_alives_ends_the_connection(version):
     async with mqtt_gateway() as running, running.connected("a", version, keep_alive=10) as client:

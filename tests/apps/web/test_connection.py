@@ -117,3 +117,18 @@ async def test_the_second_half_of_an_answer_does_not_wait_for_the_first_to_be_ac
         await stream.send(BEGUN % port + b"\r\n")
         assert (await stream.receive()).startswith(b"HTTP/1.1 200")
     assert without_delay[0] != 0
+
+
+async def test_a_browser_that_speaks_tls_to_a_plain_port_is_named_in_the_log_once_in_a_while(
+    monkeypatch, caplog
+):
+    monkeypatch.setattr(connection.Connection, "_silent_until", 0)
+    caplog.set_level("INFO")
+    async with served() as (port, _):
+        for _ in range(2):
+            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                await stream.send(bytes.fromhex("16030100f8010000f40303"))
+                await stream.send_eof()
+                await received(stream)
+    named = [line for line in caplog.messages if "speaks TLS, which is not spoken" in line]
+    assert len(named) == 1

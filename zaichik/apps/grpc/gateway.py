@@ -18,7 +18,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 import anyio
@@ -28,6 +28,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from zaichik import Client, Endpoint
+from zaichik.apps.gateways.traffic import Connections, Figures
 from zaichik.apps.grpc import broker_pb2, broker_pb2_grpc
 from zaichik.apps.grpc.logins import MOST_USERS, Logins
 from zaichik.apps.grpc.service import Service
@@ -70,6 +71,7 @@ class Options:
         certificate: key and certificate, in PEM; None: no TLS.
         reconnect: as in `connect`, for the connections of users.
         acked_by: what has to have batches before they are answered; None: the broker alone.
+        calls: where calls are counted.
     """
 
     endpoint: Endpoint
@@ -78,6 +80,11 @@ class Options:
     certificate: tuple[bytes, bytes] | None = None
     reconnect: float = 60.0
     acked_by: AckedBy | None = None
+    calls: Connections = field(default_factory=Connections)
+
+    def figures(self) -> Figures:
+        """Returns what is counted, for metrics. Another thread may ask."""
+        return Figures(self.calls, are_calls=True)
 
 
 @asynccontextmanager
@@ -116,7 +123,8 @@ async def serving(
         )
         logins = Logins(users, asks=asks)
         add_to_server = broker_pb2_grpc.add_BrokerServicer_to_server
-        add_to_server(Service(logins, options.acked_by), server)  # type: ignore[no-untyped-call]  # generated
+        service = Service(logins, options.calls, options.acked_by)
+        add_to_server(service, server)  # type: ignore[no-untyped-call]  # generated
         health_pb2_grpc.add_HealthServicer_to_server(condition, server)
         names = (NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)

@@ -31,6 +31,7 @@ from zaichik import (
     Subscription,
     ZaichikError,
 )
+from zaichik.apps.gateways.traffic import Connections, Traffic
 from zaichik.apps.grpc import broker_pb2 as pb
 from zaichik.apps.grpc.broker_pb2_grpc import BrokerServicer
 from zaichik.apps.grpc.logins import Logins
@@ -61,11 +62,13 @@ class Service(BrokerServicer):
 
     Args:
         logins: what calls use.
+        calls: where calls are counted, and what goes over them.
         acked_by: what has to have batches before they are answered; None: the broker alone.
     """
 
-    def __init__(self, logins: Logins, acked_by: AckedBy | None = None) -> None:
+    def __init__(self, logins: Logins, calls: Connections, acked_by: AckedBy | None = None) -> None:
         self._logins = logins
+        self._calls = calls
         self._acked_by = acked_by
 
     # -- topics ----------------------------------------------------------------------------------
@@ -74,7 +77,7 @@ class Service(BrokerServicer):
         self, request: pb.CreateTopicRequest, context: Context
     ) -> pb.CreateTopicResponse:
         """Create a topic (TOP-1)."""
-        async with self._answering(context) as client:
+        async with self._answering(context) as (client, _):
             topic = await client.create_topic(request.topic, **arguments_of(request.settings))
             return pb.CreateTopicResponse(
                 created=topic.created, epoch=topic.epoch, settings=settings_of(topic.settings)
@@ -84,7 +87,7 @@ class Service(BrokerServicer):
         self, request: pb.DeleteTopicRequest, context: Context
     ) -> pb.DeleteTopicResponse:
         """Delete a topic (TOP-6)."""
-        async with self._answering(context) as client:
+        async with self._answering(context) as (client, _):
             await client.delete_topic(request.topic, if_empty=request.if_empty, epoch=request.epoch)
             return pb.DeleteTopicResponse()
 
@@ -92,7 +95,7 @@ class Service(BrokerServicer):
         self, request: pb.DescribeRequest, context: Context
     ) -> pb.DescribeResponse:
         """Describe a topic."""
-        async with self._answering(context) as client:
+        async with self._answering(context) as (client, _):
             state = await client.topic(request.topic)
             if state is None:
                 raise _no_such_topic()
@@ -110,16 +113,21 @@ class Service(BrokerServicer):
         self, requests: AsyncIterator[pb.PublishRequest], context: Context
     ) -> None:
         """Store batches, and answer each (PUB-1)."""
-        async with self._answering(context) as client:
+        async with self._answering(context) as (client, traffic):
             async for request in requests:
                 _check_count(request, client.welcome.max_batch)
-                result = await client.publish_batch(
-                    request.topic,
-                    [_to_publish(message) for message in request.messages],
-                    producer=request.producer,
-                    number=request.number,
-                    acked_by=self._acked_by,
-                )
+                traffic.received_messages += len(request.messages)
+                try:
+                    result = await client.publish_batch(
+                        request.topic,
+                        [_to_publish(message) for message in request.messages],
+                        producer=request.producer,
+                        number=request.number,
+                        acked_by=self._acked_by,
+                    )
+                except (BrokerError, ValueError):
+                    traffic.refused_messages += len(request.messages)
+                    raise
                 response = pb.PublishResponse(
                     first_offset=result.first_offset,
                     stored=result.stored,
@@ -135,7 +143,7 @@ class Service(BrokerServicer):
         self, requests: AsyncIterator[pb.SubscribeRequest], context: Context
     ) -> None:
         """Deliver what a topic has, as far as there is credit (CMT-1)."""
-        async with self._answering(context) as client:
+        async with self._answering(context) as (client, traffic):
             start = await _first(requests)
             async with (
                 client.subscribe(
@@ -151,17 +159,21 @@ class Service(BrokerServicer):
                 BackgroundTasks() as tasks,
             ):
                 tasks.group.start_soon(_commit_as_told, subscription, requests)
-                await _deliver(subscription, context)
+                await _deliver(subscription, context, traffic)
 
     # -- what is common to all calls ---------------------------------------------------------------
 
     @asynccontextmanager
-    async def _answering(self, context: Context) -> AsyncIterator[Client]:
-        """Returns the caller's client; an error in the block ends the call with its status."""
+    async def _answering(self, context: Context) -> AsyncIterator[tuple[Client, Traffic]]:
+        """Returns the caller's client, and where messages are counted.
+
+        An error in the block ends the call with its status.
+        """
         try:
             metadata = context.invocation_metadata() or ()
-            async with self._logins.client(metadata, context.peer()) as client:
-                yield client
+            with self._calls.counted() as traffic:
+                async with self._logins.client(metadata, context.peer()) as client:
+                    yield client, traffic
         except Exception as error:
             await _abort(context, _first_of(error))
 
@@ -293,7 +305,9 @@ async def _commit_as_told(
         await subscription.commit(request.commit.offset)
 
 
-async def _deliver(subscription: Subscription[Message | Missed], context: Context) -> None:
+async def _deliver(
+    subscription: Subscription[Message | Missed], context: Context, traffic: Traffic
+) -> None:
     """Send everything that comes.
 
     Raises:
@@ -318,6 +332,7 @@ async def _deliver(subscription: Subscription[Message | Missed], context: Contex
                 rows = [_delivered(message) for message in item]
                 messages = pb.Messages(messages=rows, redelivered=subscription.redelivered)
                 response = pb.SubscribeResponse(messages=messages)
+                traffic.sent_messages += len(rows)
         await context.write(response)
 
 

@@ -19,6 +19,7 @@ from typing import TypeVar
 import anyio
 
 from zaichik import Client, ZaichikError
+from zaichik.apps.gateways.traffic import Traffic
 from zaichik.apps.kafka import frames, oversized
 from zaichik.apps.kafka.codes import Code
 from zaichik.apps.kafka.frames import Header, NotARequest, RequestReader, decoded, framed, header_of
@@ -67,8 +68,9 @@ class Connection:
         stream: the connection to it, which is closed when `run` returns.
         peer: its address, for the log.
         shared: the gateway's state.
-        users: their connections, if clients log in; None: all act as the gateway's own user.
-        client: the broker's client of that user.
+        client: the broker's client of the gateway's own user.
+        users: the users' connections, if clients log in; None: all act as the gateway's user.
+        traffic: where what it sends and is sent is counted.
     """
 
     def __init__(
@@ -78,16 +80,18 @@ class Connection:
         shared: Shared,
         client: Client,
         users: UserConnections | None,
+        traffic: Traffic,
     ) -> None:
         self._stream = stream
         self._peer = peer
         self._shared = shared
+        self._traffic = traffic
         self._reader = RequestReader(stream)
         self._readings = Readings(shared.room)
         self._sasl: SaslConversation | None = None
         self._session: Session | None = None
         if users is None:
-            self._session = Session(shared, peer, client, "", self._readings)
+            self._session = Session(shared, peer, client, "", self._readings, traffic)
         else:
             self._sasl = SaslConversation(users, peer)
 
@@ -142,14 +146,18 @@ class Connection:
             raise Ended("it was silent for too long")
         if size > frames.MAX_REQUEST:
             response = await self._in_time(self._refuse_unread, size)
+            self._traffic.received_bytes += frames.SIZE.size + size
         else:
-            response = await self._response(await self._in_time(self._reader.take, size))
+            data = await self._in_time(self._reader.take, size)
+            self._traffic.received_bytes += frames.SIZE.size + size
+            response = await self._response(data)
         if response is None:
             return
         with anyio.move_on_after(SEND_SECONDS) as unread:
             await self._stream.send(response)
         if unread.cancelled_caught:
             raise Ended("it does not read its responses")
+        self._traffic.sent_bytes += len(response)
 
     async def _in_time(self, receive: Callable[[int], Awaitable[Value]], size: int) -> Value:
         """Returns what `receive` makes of a request of that size.
@@ -256,5 +264,7 @@ class Connection:
         response, logged_in = await self._sasl.authenticate(request)
         if logged_in is not None:
             client, user = logged_in
-            self._session = Session(self._shared, self._peer, client, user, self._readings)
+            self._session = Session(
+                self._shared, self._peer, client, user, self._readings, self._traffic
+            )
         return response

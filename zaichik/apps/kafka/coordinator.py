@@ -32,6 +32,10 @@ class Coordinator:
         # Wakes the requests that wait in a group, to look at its deadline again.
         self._waiting: dict[Group, set[anyio.Event]] = {}
 
+    def __len__(self) -> int:
+        """Returns how many groups there are; the last members may have left some of them."""
+        return len(self._groups)
+
     def find(self, user: str, name: str) -> Group | None:
         """Returns that user's group; None if there is none."""
         return self._groups.get((user, name))

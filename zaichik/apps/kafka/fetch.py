@@ -130,6 +130,7 @@ async def _taken(
 
 def _partition(session: Session, topic: str, partition: Any, fetched: Fetched) -> Any:
     """Returns the response for a partition; what is lost is logged and counted."""
+    session.traffic.sent_messages += fetched.messages
     session.counts.skipped += fetched.skipped
     if fetched.evicted:
         session.counts.evicted += fetched.evicted

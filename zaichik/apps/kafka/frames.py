@@ -13,6 +13,7 @@ from typing import Any
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.data_container import DataContainer
 
+from zaichik.apps.gateways.strangers import speaks
 from zaichik.net.stream import Stream
 
 SIZE = Struct(">i")
@@ -155,9 +156,10 @@ class RequestReader:
             EndOfStream, BrokenResourceError, ClosedResourceError: the connection has ended.
         """
         self._left = SIZE.size
-        (size,) = SIZE.unpack(await self.take(SIZE.size))
+        data = await self.take(SIZE.size)
+        (size,) = SIZE.unpack(data)
         if not HEAD.size <= size <= MAX_SKIPPED:
-            raise NotARequest(f"a request of {size} bytes")
+            raise NotARequest(speaks(data, "") or f"a request of {size} bytes")
         self._left = size
         return int(size)
 

@@ -1,13 +1,18 @@
 """The gateway's listener: each connection gets a conversation, and all share the state."""
 
 import logging
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import asdict
 from ssl import SSLContext
 
 import anyio
 
 from zaichik import Client, Endpoint
+from zaichik.apps.gateways.claim import Claim
+from zaichik.apps.gateways.strangers import NoTls, secured
+from zaichik.apps.gateways.traffic import Connections, Figures, Traffic
 from zaichik.apps.kafka.connection import Connection
+from zaichik.apps.kafka.names import CLAIM
 from zaichik.apps.kafka.positions import Positions
 from zaichik.apps.kafka.session import Counts, Shared
 from zaichik.apps.kafka.topics import DEFAULT_CAPACITY, Topics
@@ -18,8 +23,6 @@ from zaichik.net.background import BackgroundTasks
 from zaichik.net.listener import Listener
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.stream import Stream
-from zaichik.net.tls_engine import TlsFailed
-from zaichik.net.tls_handshake import handshake
 
 logger = logging.getLogger("zaichik.kafka.gateway")
 
@@ -36,6 +39,7 @@ class Gateway:
     Args:
         client: the broker's client of the gateway's own user.
         listener: accepts connections; closed when `run` returns.
+        claim: the gateway has it; given back when `run` returns.
         shared: the state that all connections share.
         login: the broker, where each client logs in; None: all act as the gateway's user.
         tls: what is shown to clients; None: connections are not encrypted.
@@ -50,6 +54,7 @@ class Gateway:
         self,
         client: Client,
         listener: Listener,
+        claim: Claim,
         shared: Shared,
         login: Endpoint | None = None,
         tls: SSLContext | None = None,
@@ -59,11 +64,12 @@ class Gateway:
         self.shared = shared
         self._client = client
         self._listener = listener
+        self._claim = claim
         self._login = login
         self._tls = tls
         self._reconnect_s = reconnect_s
         self._users: UserConnections | None = None
-        self._connections = 0
+        self._traffic = Connections()
 
     @classmethod
     async def listening(
@@ -94,16 +100,21 @@ class Gateway:
 
         Raises:
             OSError: the port is not available.
+            AlreadyServed: another gateway is at the broker.
             TopicExists: the topic of positions is something else.
             BrokerError: the gateway's user may not use it.
         """
-        positions = Positions(client)
-        await positions.load()
-        listener = await Listener.open(host, port)
+        async with AsyncExitStack() as stack:
+            # The port comes first: most often, another gateway is noticed by that.
+            listener = await stack.enter_async_context(await Listener.open(host, port))
+            claim = await stack.enter_async_context(Claim(client, CLAIM, "Kafka's protocol"))
+            positions = Positions(client)
+            await positions.load()
+            stack.pop_all()
         shown_host, shown_port = advertise or (listener.host, listener.port)
         topics = Topics(capacity, is_lossless=acked_by is not None)
         shared = Shared(shown_host, shown_port, topics, positions, acked_by=acked_by)
-        return cls(client, listener, shared, login, tls, reconnect_s)
+        return cls(client, listener, claim, shared, login, tls, reconnect_s)
 
     @property
     def counts(self) -> Counts:
@@ -113,19 +124,23 @@ class Gateway:
     async def aclose(self) -> None:
         """Stop listening, without having served."""
         await self._listener.aclose()
+        await self._claim.aclose()
 
     async def run(self) -> None:
         """Serve until cancelled.
 
         Raises:
-            ExceptionGroup: of one `ConnectionLost`: the broker is gone for good.
+            ExceptionGroup: of one `ConnectionLost`: the broker is gone for good; or of
+                `AlreadyServed`: another gateway has begun at the broker.
         """
         try:
             async with (
+                aclosing(self._claim),
                 BackgroundTasks() as holding,
                 self._listener,
                 anyio.create_task_group() as tasks,
             ):
+                tasks.start_soon(self._claim.hold)
                 if self._login is not None:
                     self._users = UserConnections(
                         self._login,
@@ -145,31 +160,46 @@ class Gateway:
 
     async def _serve_one(self, stream: SocketStream, peer: str) -> None:
         """Serve one connection. An exception ends that connection only."""
-        if self._connections >= MAX_CONNECTIONS:
+        if len(self._traffic) >= MAX_CONNECTIONS:
+            self._traffic.turned_away += 1
             logger.warning(
                 "%s turned away: there are %d connections, which is the limit",
                 peer,
-                self._connections,
+                MAX_CONNECTIONS,
             )
             return await stream.aclose()
-        self._connections += 1
         logger.info("%s connected", peer)
         try:
-            reason = await self._converse(stream, peer)
-            logger.info("%s disconnected: %s", peer, reason)
+            with self._traffic.counted() as traffic:
+                reason = await self._converse(stream, peer, traffic)
+            logger.info(
+                "%s disconnected: %s; %d messages and %d bytes received, %d and %d sent",
+                peer,
+                reason,
+                traffic.received_messages,
+                traffic.received_bytes,
+                traffic.sent_messages,
+                traffic.sent_bytes,
+            )
         except Exception:
             logger.exception("%s: a bug ended this connection", peer)
-        finally:
-            self._connections -= 1
 
-    async def _converse(self, stream: SocketStream, peer: str) -> str:
-        secured: Stream = stream
+    async def _converse(self, stream: SocketStream, peer: str, traffic: Traffic) -> str:
+        inner: Stream = stream
         if self._tls is not None:
             try:
-                with anyio.fail_after(TLS_SECONDS):
-                    secured = await handshake(stream, self._tls)
-            except (TlsFailed, TimeoutError, anyio.BrokenResourceError) as error:
-                await stream.aclose()
-                return f"TLS failed: {error!r}"
-        connection = Connection(secured, peer, self.shared, self._client, self._users)
+                inner = await secured(stream, self._tls, TLS_SECONDS)
+            except NoTls as error:
+                return f"TLS failed: {error}"
+        connection = Connection(inner, peer, self.shared, self._client, self._users, traffic)
         return await connection.run()
+
+    def figures(self) -> Figures:
+        """Returns what is counted, for metrics. Another thread may ask."""
+        counts = self.counts
+        missed = {
+            "evicted": counts.evicted,
+            "skipped": counts.skipped,
+            "headers": counts.headers,
+        }
+        return Figures(self._traffic, missed, sessions=len(self.shared.coordinator))

@@ -5,6 +5,8 @@ from zaichik.apps.kafka.codes import Code
 # Topics of gateways, where whoever could publish would forge the positions of consumer groups.
 OWN = "kafka/"
 OFFSETS = "kafka/offsets"
+# Has no messages: see `gateways.claim`.
+CLAIM = "kafka/gateway"
 
 MAX_NAME_BYTES = 200  # the broker's limit
 

@@ -72,9 +72,12 @@ async def _stored(
 ) -> Any:
     """Returns the response for a partition, after storing its batch."""
     code, offset, problem = Code.NONE, -1, None
+    messages = 0
     try:
         _check_place(topic, partition.index)
         batch = unpack(bytes(partition.records or b""))
+        messages = len(batch.rows)
+        session.traffic.received_messages += messages
         acknowledgement = None
         if acked_by is not None:
             await _check_topic(session, topic)
@@ -91,6 +94,7 @@ async def _stored(
     if code is not Code.NONE:
         offset = -1
         session.counts.refused += 1
+        session.traffic.refused_messages += messages
         session.warn(f"a batch for {topic[:80]!r} was refused", problem)
     return _Partition(
         index=partition.index,

@@ -59,6 +59,7 @@ class Fetched:
         head: the oldest offset that can be read, if it was looked up; -1 if not.
         evicted: how many messages were gone before they could be fetched.
         skipped: how many offsets in the middle have no message.
+        messages: how many are in the batches.
     """
 
     code: Code
@@ -67,6 +68,7 @@ class Fetched:
     head: int = -1
     evicted: int = 0
     skipped: int = 0
+    messages: int = 0
 
 
 class Reading:
@@ -130,6 +132,7 @@ class Reading:
         """Returns what has been received, up to about that many bytes; at least one batch."""
         out = bytearray()
         skipped = 0
+        messages = 0
         while self._received and len(out) < max_bytes:
             item = self._received[0]
             if isinstance(item, Lagged):
@@ -149,8 +152,9 @@ class Reading:
                 if out and len(out) + item.batch.size > max_bytes:
                     break
                 out += self._packed(item)
+                messages += len(item.deltas) if item.holes else item.batch.count
             self._received.pop(0)
-        return Fetched(Code.NONE, bytes(out), self.end, skipped=skipped)
+        return Fetched(Code.NONE, bytes(out), self.end, skipped=skipped, messages=messages)
 
     def _packed(self, frame: Messages) -> bytes:
         """Returns a frame as a batch of Kafka's."""

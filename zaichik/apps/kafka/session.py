@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass, field
 
 from zaichik import Client
+from zaichik.apps.gateways.traffic import Traffic
 from zaichik.apps.kafka.coordinator import Coordinator
 from zaichik.apps.kafka.positions import Positions
 from zaichik.apps.kafka.producers import Producers
@@ -67,8 +68,9 @@ class Session:
         peer: the client's address, for the log.
         client: the broker's client that acts for it.
         user: whose groups and producers are meant; "" without logins.
-        client_id: what the client calls itself, in the request at hand.
         readings: the subscriptions that its fetches go on in.
+        traffic: where what it sends and is sent is counted.
+        client_id: what the client calls itself, in the request at hand.
     """
 
     shared: Shared
@@ -76,6 +78,7 @@ class Session:
     client: Client
     user: str
     readings: Readings
+    traffic: Traffic
     client_id: str = ""
 
     @property

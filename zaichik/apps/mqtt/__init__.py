@@ -12,6 +12,7 @@ To the broker, the gateway is a client like any other; to MQTT's clients, it is 
 | `subscription`, `tail`, `reading` | each topic is read once, for all who have filters |
 | `session`, `window` | what outlives a connection; what is in flight to a client |
 | `delivery`, `output` | what one client is sent, and when |
+| `aliases` | numbers that stand for topics, towards one client |
 | `groups` | shared subscriptions |
 | `retained`, `wills`, `sessions`, `session_table` | the state that is kept in tables |
 | `keeper`, `topics` | what the broker keeps for sessions; the topics, made and read |

@@ -15,6 +15,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from zaichik import AuthFailed, BrokerError, ZaichikError
+from zaichik.apps.gateways.strangers import speaks
+from zaichik.apps.gateways.traffic import Traffic
 from zaichik.apps.mqtt.conversation import Conversation
 from zaichik.apps.mqtt.ending import Ending
 from zaichik.apps.mqtt.logins import Login
@@ -56,17 +58,21 @@ class Connection:
         state: of the gateway.
         stream: the connection, which is closed when `run` returns.
         peer: the client's address, for the log.
+        traffic: what is received and sent is counted there.
 
     Attributes:
+        client: what the client calls itself; "" until it has said so.
         released: set when another connection may have the session.
     """
 
-    def __init__(self, state: State, stream: Stream, peer: str) -> None:
+    def __init__(self, state: State, stream: Stream, peer: str, traffic: Traffic) -> None:
+        self.client = ""
         self.released = anyio.Event()
         self._state = state
         self._stream = stream
         self._peer = peer
-        self._output = Output(stream)
+        self._traffic = traffic
+        self._output = Output(stream, traffic)
         self._decoder = PacketDecoder(state.most_packet)
         self._receiving = anyio.CancelScope()
         self._ending: Ending | None = None
@@ -151,6 +157,7 @@ class Connection:
         connect = packets[0]
         if not isinstance(connect, Connect):
             raise Ending(ReasonCode.PROTOCOL_ERROR, "it did not begin with CONNECT")
+        self.client = connect.client_id
         self._patience_us = connect.keep_alive * 1_500_000
         return connect, packets[1:]
 
@@ -225,12 +232,23 @@ class Connection:
         if self._ending is not None:
             raise self._ending
         self._heard_us = self._state.now_us()
+        self._traffic.received_bytes += len(data)
         try:
             return self._decoder.feed(data)
         except Malformed as error:
             # What is complete before it counts.
-            self._ending = self._malformed(error)
+            self._ending = self._foreign(data) or self._malformed(error)
             return error.before
+
+    def _foreign(self, data: bytes) -> Ending | None:
+        """Returns the end of a connection that begins with another protocol; None if it doesn't."""
+        if self._traffic.received_bytes > len(data):
+            return None
+        foreign = speaks(data, "MQTT")
+        if not foreign:
+            return None
+        # What it is told by MQTT's packets it would not understand.
+        return Ending(ReasonCode.PROTOCOL_ERROR, f"it speaks {foreign}", is_told=True)
 
     def _malformed(self, error: Malformed) -> Ending:
         if isinstance(error, UnsupportedVersion):

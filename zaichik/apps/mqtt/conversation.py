@@ -214,6 +214,7 @@ class Conversation:
             # They may be stored or not: the client sends them again.
             self.session.received -= {message.packet_id for message in fresh}
             raise
+        self._output.traffic.received_messages += len(fresh)
         for message in messages:
             item = stored.get(id(message))
             # One of QoS 0 that was stored has no answer.
@@ -307,6 +308,7 @@ class Conversation:
         if message.qos == 2:
             self.session.unreplicated.pop(message.packet_id, None)
         if code.is_failure:
+            self._output.traffic.refused_messages += 1
             if message.qos == 2:
                 self.session.received.discard(message.packet_id)
             if self._version is Version.MQTT_3_1_1 or not message.qos:

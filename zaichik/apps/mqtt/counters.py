@@ -5,7 +5,7 @@ MQTT 3.1.1 has no answer that says why, and no version has one for a subscriber 
 """
 
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 logger = logging.getLogger("zaichik.mqtt.counters")
 
@@ -36,7 +36,7 @@ class CounterLog:
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
-        self._said = Counters()
+        self._said = replace(counters)
 
     def say(self) -> None:
         """Write a line for each counter that has risen."""

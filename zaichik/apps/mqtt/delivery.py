@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from anyio.lowlevel import checkpoint
 
 from zaichik.apps.mqtt import forwarding
+from zaichik.apps.mqtt.aliases import NO_ALIAS, Alias, Aliases
 from zaichik.apps.mqtt.output import Output
 from zaichik.apps.mqtt.packets import (
     PubComp,
@@ -45,6 +46,7 @@ class Delivery:
         tails: by the broker's topic, what was read of it lately.
         now_us: the time.
         counters: of what is not delivered.
+        most_aliases: how many numbers for topics the client can remember.
 
     Attributes:
         on_written: called when something was written that must be flushed.
@@ -62,6 +64,7 @@ class Delivery:
         tails: Mapping[str, Tail],
         now_us: Callable[[], int],
         counters: "Counters",
+        most_aliases: int = 0,
     ) -> None:
         self.on_written: Callable[[Output], None] = lambda _: None
         self.newest: Callable[[Entry], Entry | None] = lambda entry: entry
@@ -74,6 +77,7 @@ class Delivery:
         self._tails = tails
         self._now_us = now_us
         self._counters = counters
+        self._aliases = Aliases(most_aliases)
         # What an earlier connection has left in flight, and this one has not sent again yet.
         self._again: deque[tuple[int, InFlight]] = deque()
         # Retained messages for filters that are new, in the order of the filters.
@@ -125,13 +129,29 @@ class Delivery:
             self._session.is_changed = True
             if message.group is not None:
                 message.group.sent(message)
-        data = _encoded(template, message, identifier)
+        data = self._packet(template, message, identifier)
         if len(data) > self._most_bytes:
             self.settled(identifier)
             self._counters.too_large += 1
             return True
         self._write(data)
+        self._output.traffic.sent_messages += 1
         return True
+
+    def _packet(self, template: PublishTemplate, message: InFlight, identifier: int) -> bytes:
+        """Returns the packet, in which a number stands for its topic if the client takes any.
+
+        If it is larger than the client takes, it is not to be sent.
+        """
+        alias = self._aliases.of(message.entry.topic)
+        data = _encoded(template, message, identifier, alias)
+        if not alias.number or alias.is_known:
+            return data
+        if len(data) > self._most_bytes:
+            # Without the number it may fit.
+            return _encoded(template, message, identifier)
+        self._aliases.tell(message.entry.topic, alias)
+        return data
 
     def has_room(self, qos: int) -> bool:
         """Returns whether a message of that QoS can be sent now."""
@@ -198,6 +218,7 @@ class Delivery:
             self._counters.too_large += 1
             return
         self._write(data)
+        self._output.traffic.sent_messages += 1
 
     def send_retained(
         self, subscription: Subscription, messages: Iterator[tuple[Entry, Subscription] | None]
@@ -324,7 +345,12 @@ class Delivery:
 
 
 def _encoded(
-    template: PublishTemplate, message: InFlight, identifier: int, *, dup: bool = False
+    template: PublishTemplate,
+    message: InFlight,
+    identifier: int,
+    alias: Alias = NO_ALIAS,
+    *,
+    dup: bool = False,
 ) -> bytes:
     return template.encode(
         qos=message.qos,
@@ -332,4 +358,6 @@ def _encoded(
         retain=message.retain,
         dup=dup,
         subscription_identifiers=message.identifiers,
+        alias=alias.number,
+        is_alias_known=alias.is_known,
     )

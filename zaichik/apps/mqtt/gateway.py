@@ -3,23 +3,28 @@
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Self
 
 import anyio
 
 from zaichik import Client, Endpoint, EpochChanged, SubscriptionLost
+from zaichik.apps.gateways.claim import AlreadyServed, Claim
+from zaichik.apps.gateways.strangers import NoTls, secured
+from zaichik.apps.gateways.traffic import Connections, Figures
 from zaichik.apps.mqtt.connection import CONNECT_US, Connection
+from zaichik.apps.mqtt.counters import Counters
 from zaichik.apps.mqtt.logins import Logins
 from zaichik.apps.mqtt.origins import Refused
+from zaichik.apps.mqtt.session import Session
+from zaichik.apps.mqtt.spaces import CLAIM
 from zaichik.apps.mqtt.state import Options, State
 from zaichik.base.clock import Clock
+from zaichik.base.escapes import shown
 from zaichik.net.listener import Listener
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.stream import GONE, Stream
-from zaichik.net.tls_engine import TlsFailed
-from zaichik.net.tls_handshake import handshake
 
 logger = logging.getLogger("zaichik.mqtt.gateway")
 
@@ -86,6 +91,9 @@ class Gateway:
         self._reconnect_s = reconnect_s
         self._websockets = websockets
         self._connections: dict[Connection, None] = {}
+        # They outlive a state.
+        self._counters = Counters()
+        self._traffic = Connections()
 
     @classmethod
     async def listening(
@@ -124,7 +132,8 @@ class Gateway:
 
         Raises:
             ExceptionGroup: of one `ConnectionLost`: the broker is gone for good; or of what
-                `State.load` raises.
+                `State.load` raises; or of `AlreadyServed`: another gateway is, or has begun, at
+                the broker.
         """
         while True:
             try:
@@ -135,10 +144,14 @@ class Gateway:
 
     async def _serve(self, ready: Callable[[], None]) -> None:
         """Serve with one state, until its topics are gone."""
-        async with anyio.create_task_group() as tasks:
+        async with (
+            anyio.create_task_group() as tasks,
+            Claim(self._client, CLAIM, "MQTT") as claim,
+        ):
             now_us = self._clock.now_us
             logins = Logins(self._endpoint, self._client, tasks, now_us, self._reconnect_s)
-            state = State(self._client, self._options, logins, tasks, now_us)
+            state = State(self._client, self._options, logins, tasks, now_us, self._counters)
+            tasks.start_soon(self._hold, claim, state)
             await state.load()
             self.state = state
             try:
@@ -148,6 +161,14 @@ class Gateway:
                 with anyio.move_on_after(STOP_SECONDS, shield=True):
                     await state.aclose()
             tasks.cancel_scope.cancel()
+
+    async def _hold(self, claim: Claim, state: State) -> None:
+        """End a state that another gateway has read by now, without storing anything of it."""
+        try:
+            await claim.hold()
+        except AlreadyServed:
+            state.is_over = True
+            raise
 
     async def _serve_all(self, state: State, ready: Callable[[], None]) -> None:
         async with anyio.create_task_group() as tasks:
@@ -176,6 +197,7 @@ class Gateway:
     ) -> None:
         """Serve one connection. An exception ends that connection only."""
         if len(self._connections) >= MAX_CONNECTIONS:
+            self._traffic.turned_away += 1
             logger.warning(
                 "%s turned away: there are %d connections, which is the limit",
                 peer,
@@ -196,11 +218,9 @@ class Gateway:
         if self._tls is None:
             return stream
         try:
-            with anyio.fail_after(CONNECT_US / 1e6):
-                return await handshake(stream, self._tls)
-        except (TlsFailed, TimeoutError, *GONE) as error:
+            return await secured(stream, self._tls, CONNECT_US / 1e6)
+        except NoTls as error:
             logger.info("%s: no TLS: %s", peer, error)
-            await stream.aclose()
             return None
 
     async def _upgraded(
@@ -216,13 +236,39 @@ class Gateway:
             return None
 
     async def _converse(self, state: State, stream: Stream, peer: str) -> None:
-        connection = Connection(state, stream, peer)
-        self._connections[connection] = None
-        try:
-            reason = await connection.run()
-            logger.info("%s disconnected: %s", peer, reason)
-        finally:
-            del self._connections[connection]
+        with self._traffic.counted() as traffic:
+            connection = Connection(state, stream, peer, traffic)
+            self._connections[connection] = None
+            try:
+                reason = await connection.run()
+            finally:
+                del self._connections[connection]
+        logger.info(
+            "%s (%s) disconnected: %s; %d messages and %d bytes received, %d and %d sent",
+            peer,
+            shown(connection.client),
+            reason,
+            traffic.received_messages,
+            traffic.received_bytes,
+            traffic.sent_messages,
+            traffic.sent_bytes,
+        )
+
+    def figures(self) -> Figures:
+        """Returns what is counted, for metrics. Another thread may ask."""
+        sessions: list[Session] = []
+        # Before the first state there are none.
+        if hasattr(self, "state"):
+            sessions = list(self.state.sessions.all.values())
+        missed = asdict(self._counters)
+        # Counted with the connections, for all versions.
+        del missed["refused"]
+        return Figures(
+            self._traffic,
+            missed,
+            sessions=len(sessions),
+            unacknowledged=sum(len(session.window) for session in sessions),
+        )
 
 
 def _nothing() -> None:

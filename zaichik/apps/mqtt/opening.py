@@ -147,6 +147,7 @@ def _conversation(
         state.tails,
         state.now_us,
         state.counters,
+        connect.properties.topic_alias_maximum or 0,
     )
     return Conversation(state, login, session, delivery, output, connect.version, tasks)
 

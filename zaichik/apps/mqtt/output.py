@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import anyio
 
+from zaichik.apps.gateways.traffic import Traffic
 from zaichik.net.stream import GONE, Buffer, Stream
 
 # A client that reads at all is kept busy by this much.
@@ -23,13 +24,16 @@ class Output:
 
     Args:
         stream: the connection to it.
+        traffic: what is sent is counted there.
 
     Attributes:
         on_room: called when the client has read so much that more can be written.
+        traffic: see above.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, traffic: Traffic) -> None:
         self.on_room: Callable[[], None] = lambda: None
+        self.traffic = traffic
         self._stream = stream
         self._pieces: list[Buffer] = []
         self._bytes = 0
@@ -72,7 +76,9 @@ class Output:
             self.close()
             return
         self._pieces = left
-        self._bytes = sum(map(len, left))
+        waiting = sum(map(len, left))
+        self.traffic.sent_bytes += self._bytes - waiting
+        self._bytes = waiting
 
     async def run(self) -> None:
         """Send what the socket did not take at once, until cancelled or the connection is gone."""

@@ -19,7 +19,9 @@ MAIN = "mqtt"
 RETAINED = "mqtt/retained"
 SESSIONS = "mqtt/sessions"
 WILLS = "mqtt/wills"
-RESERVED = (MAIN, RETAINED, SESSIONS, WILLS)
+# Has no messages: see `gateways.claim`.
+CLAIM = "mqtt/gateway"
+RESERVED = (MAIN, RETAINED, SESSIONS, WILLS, CLAIM)
 
 # Between the MQTT topic and the properties.
 SEPARATOR = b"\0"

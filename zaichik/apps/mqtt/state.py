@@ -69,13 +69,15 @@ class State:
         logins: the connections of users.
         tasks: run for as long as the state lasts.
         now_us: the time.
+        counters: of what is not delivered; an earlier state may have counted in them.
 
     Attributes:
         client, logins, now_us: see above.
         spaces, tails, sessions, wills, retained, publisher, rights, counters: see their classes.
         connected: the connections of sessions.
         most_packet: bytes of the largest packet that a client may send.
-        is_over: whether the broker has lost the topics, so that nothing is stored any more.
+        is_over: whether nothing is stored any more: the broker has lost the topics, or another
+            gateway has read them.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class State:
         logins: Logins,
         tasks: TaskGroup,
         now_us: Callable[[], int],
+        counters: Counters,
     ) -> None:
         self.client = client
         self.logins = logins
@@ -93,7 +96,7 @@ class State:
         self.most_packet = client.welcome.max_message - ROW_BYTES
         self.is_over = False
         self.spaces = Spaces(options.trees)
-        self.counters = Counters()
+        self.counters = counters
         self.tails = {space: Tail(space) for space in self.spaces.names}
         self.rights = Rights(now_us, are_checked=logins.are_required)
         publications = {space: Publications() for space in self.spaces.names}

@@ -22,6 +22,7 @@ from wsproto.handshake import H11Handshake
 from wsproto.typing import Headers
 from wsproto.utilities import RemoteProtocolError
 
+from zaichik.apps.gateways.strangers import speaks
 from zaichik.apps.mqtt.origins import Origins, Refused
 from zaichik.apps.mqtt.websocket import WebSocketStream
 from zaichik.net.stream import GONE, Stream
@@ -88,6 +89,9 @@ async def _head(stream: Stream) -> tuple[bytes, bytes]:
         if len(received) >= MOST_HEAD:
             raise Refused(431, f"a request has at most {MOST_HEAD:,} bytes")
         received += await stream.receive(MOST_HEAD - len(received))
+        # Otherwise it would wait for the end of a request, and the log would say no more than that.
+        if foreign := speaks(received, "HTTP"):
+            raise Refused(400, f"it speaks {foreign}")
     head, _, rest = received.partition(_END)
     return head + _END, rest
 

@@ -6,6 +6,8 @@ would use up all places. Here both waits have an end, and when all places are ta
 connection that owes a request makes room for a new one.
 """
 
+import logging
+import math
 import socket
 from asyncio import Handle, Transport
 from typing import Any
@@ -13,10 +15,15 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from zaichik.apps.gateways.strangers import speaks
+
+logger = logging.getLogger("zaichik.web.connection")
+
 MOST_CONNECTIONS = 256  # four for each page, and room for programs
 READ_BYTES = 8192  # at once: h11 parses as many before anybody else has a turn
 REQUEST_S = 20.0  # for all of a request, its body included
 STUCK_S = 30.0  # a browser that reads nothing for so long has gone
+SILENT_S = 10.0  # between two lines about lost clients: strangers could fill a disk with them
 
 _OWES = {h11.IDLE, h11.SEND_BODY}
 
@@ -24,11 +31,15 @@ _OWES = {h11.IDLE, h11.SEND_BODY}
 class Connection(H11Protocol):
     """The HTTP/1.1 of uvicorn, with deadlines."""
 
+    # For all of them: until then, no other lost client is logged.
+    _silent_until = -math.inf
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._opened_at = self.loop.time()
         self._request: Handle | None = None  # closes a connection that still owes a request
         self._unread: Handle | None = None  # closes a connection that reads nothing
+        self._has_begun = False
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Take a place, which another connection may have to give up."""
@@ -67,8 +78,20 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read what may be the rest of a request."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._name_stranger(data)
         super().data_received(data)
         self._expect()
+
+    def _name_stranger(self, first: bytes) -> None:
+        """Log what a client speaks that is lost here: above all TLS, where the page has none."""
+        foreign = speaks(first, "HTTP")
+        now = self.loop.time()
+        if foreign and now >= Connection._silent_until:
+            Connection._silent_until = now + SILENT_S
+            peer = self.transport.get_extra_info("peername") or ("unknown", 0)
+            logger.info("%s:%d speaks %s", peer[0], peer[1], foreign)
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""

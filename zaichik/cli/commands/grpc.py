@@ -77,8 +77,12 @@ async def _serve(arguments: Namespace, console: Console) -> None:
             restated(CannotServe),
             listening(arguments.port, "zaichik grpc --port PORT", "another gateway", options.host),
         ):
-            async with serving(client, options) as here, front_end.until_stopped(arguments):
-                front_end.announce("gRPC", *here, arguments, console)
+            async with serving(client, options) as here:
+                with front_end.metrics("grpc", options.figures, arguments) as metrics_port:
+                    async with front_end.until_stopped(arguments):
+                        front_end.announce(
+                            "gRPC", *here, arguments, console, metrics_port=metrics_port
+                        )
 
 
 def _certificate(arguments: Namespace) -> tuple[bytes, bytes] | None:

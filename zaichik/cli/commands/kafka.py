@@ -98,9 +98,17 @@ async def _serve(arguments: Namespace, console: Console) -> None:
                 acked_by=acked_by.chosen(arguments),
             )
         await _check_reachable(gateway, arguments)
-        async with front_end.until_stopped(arguments) as tasks:
-            tasks.start_soon(gateway.run)
-            front_end.announce(PROTOCOL, gateway.host, gateway.port, arguments, console)
+        with front_end.metrics("kafka", gateway.figures, arguments) as metrics_port:
+            async with front_end.until_stopped(arguments) as tasks:
+                tasks.start_soon(gateway.run)
+                front_end.announce(
+                    PROTOCOL,
+                    gateway.host,
+                    gateway.port,
+                    arguments,
+                    console,
+                    metrics_port=metrics_port,
+                )
 
 
 async def _check_reachable(gateway: "Gateway", arguments: Namespace) -> None:

@@ -24,6 +24,7 @@ Examples:
   zaichik mqtt --port 8883 --tls-cert cert.pem --tls-key key.pem
   zaichik mqtt --websocket 8083              # browsers, too: at
                                              # ws://127.0.0.1:8083/mqtt
+  zaichik mqtt --metrics 9101                # for Prometheus, at this machine
   zaichik mqtt --port 0 --json               # a free port; {"host": ..., ...}
 """
 
@@ -123,7 +124,7 @@ ARGUMENTS = (
 
 async def run(arguments: Namespace, console: Console) -> int:
     """Serve until a signal comes, or the broker is gone. Returns the exit code."""
-    return await front_end.run("MQTT", _serve, arguments, console)
+    return await front_end.run("MQTT", _serve, arguments, console, NotATable)
 
 
 async def _serve(arguments: Namespace, console: Console) -> None:
@@ -151,6 +152,8 @@ async def _serve(arguments: Namespace, console: Console) -> None:
             )
         async with gateway:
             _check_reach(gateway, arguments, is_encrypted=tls is not None)
+            metrics = front_end.metrics("mqtt", gateway.figures, arguments)
+            metrics_port = stack.enter_context(metrics)
             announce = partial(
                 front_end.announce,
                 "MQTT",
@@ -159,10 +162,10 @@ async def _serve(arguments: Namespace, console: Console) -> None:
                 arguments,
                 console,
                 gateway.websocket_port,
+                metrics_port,
             )
-            with restated(NotATable):
-                async with front_end.until_stopped(arguments) as tasks:
-                    tasks.start_soon(gateway.run, announce)
+            async with front_end.until_stopped(arguments) as tasks:
+                tasks.start_soon(gateway.run, announce)
 
 
 async def _websockets(arguments: Namespace, tls: ssl.SSLContext | None) -> WebSockets:

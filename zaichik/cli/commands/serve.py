@@ -128,11 +128,14 @@ async def _serve(arguments: Namespace) -> None:
     # program that waits for it may send one right away.
     with ending_at_once():
         server = await _listening(port, arguments.host, settings, arguments, clock)
-        async with stopping(partial(_stop, server), partial(_hang_up, server)) as tasks:
+        beside, stop = serve_beside.Beside(), anyio.Event()
+        hear = partial(_stop, server, beside, stop)
+        async with stopping(hear, partial(_hang_up, server)) as tasks:
+            tasks.start_soon(_stop_in_order, server, beside, stop)
             lines, recording = await _prepared(server, arguments)
             if arguments.until_stdin_closes:
-                tasks.start_soon(_stop_when_orphaned, server)
-            with recording, serve_beside.running(server, arguments):
+                tasks.start_soon(_stop_when_orphaned, server, beside, stop)
+            with recording, beside.running(server, arguments):
                 await _run(server, lines, arguments, tasks)
 
 
@@ -288,22 +291,36 @@ def _announce(
         screen.remark(warning, "bold yellow", log.unbuffered(sys.stderr))
 
 
-def _stop(server: Server, received: signal.Signals) -> None:
+def _stop(
+    server: Server, beside: serve_beside.Beside, stop: anyio.Event, received: signal.Signals
+) -> None:
     service_manager.tell(service_manager.STOPPING)
     logger.info(
         "%s: stopping, which may take %g s; a second signal stops at once",
         received.name,
-        server.longest_stop_s,
+        beside.longest_stop_s + server.longest_stop_s,
     )
+    stop.set()
+
+
+async def _stop_in_order(server: Server, beside: serve_beside.Beside, stop: anyio.Event) -> None:
+    """Stop the programs beside the broker when the event is set, then the broker."""
+    await stop.wait()
+    await beside.stop()
     server.stop()
 
 
-async def _stop_when_orphaned(server: Server) -> None:
+async def _stop_when_orphaned(
+    server: Server, beside: serve_beside.Beside, stop: anyio.Event
+) -> None:
     """Stop when the program that has started this one has ended, however it did."""
     closed = anyio.Event()
     await until_stdin_closes.stop_when_closed(closed)
-    logger.info("standard input has closed: stopping, which may take %g s", server.longest_stop_s)
-    server.stop()
+    logger.info(
+        "standard input has closed: stopping, which may take %g s",
+        beside.longest_stop_s + server.longest_stop_s,
+    )
+    stop.set()
 
 
 def _hang_up(server: Server) -> None:

@@ -26,21 +26,17 @@ Examples:
 import os
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from zaichik.base.escapes import shown
-from zaichik.base.private_files import Unusable
-from zaichik.cli import quantities, screen
-from zaichik.cli.access_folder import edited, new_password, new_token, users_in, with_token
+from zaichik.cli import quantities, screen, token_line
+from zaichik.cli.access_folder import edited, named, new_password, new_token, users_in, with_token
 from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure
 from zaichik.cli.hidden import asked, secret
-from zaichik.cli.serve_access import tls_of
-from zaichik.net.tls_settings import UnusableCertificate
 from zaichik.server.access.users import Record
 
 VARIABLE = "ZAICHIK_ACCESS"
@@ -91,13 +87,7 @@ async def run(arguments: Namespace, console: Console) -> None:
 
 
 def _add(arguments: Namespace, name: str, console: Console) -> None:
-    try:
-        record = Record(name)
-    except ValueError:
-        raise Failure(
-            "a user's name has 1 to 64 letters from a-z, 0-9, dot, _ and -, and begins with one of "
-            "a-z and 0-9"
-        ) from None
+    record = named(name)
     expires = _expiry(arguments)
     text = ""
     if arguments.password or arguments.password_file:
@@ -113,7 +103,7 @@ def _add(arguments: Namespace, name: str, console: Console) -> None:
             )
         editing.put(record)
     if text:
-        _show(text, name, arguments.access, console)
+        token_line.show(text, name, arguments.access, console)
     else:
         console.print(f"{name}: added")
 
@@ -122,7 +112,7 @@ def _add_token(arguments: Namespace, name: str, console: Console) -> None:
     token, text = new_token(_expiry(arguments), arguments.note)
     with edited(arguments.access) as editing:
         editing.put(with_token(editing.record(name), token))
-    _show(text, name, arguments.access, console)
+    token_line.show(text, name, arguments.access, console)
 
 
 def _remove_token(folder: Path, name: str, token: str) -> None:
@@ -132,19 +122,6 @@ def _remove_token(folder: Path, name: str, token: str) -> None:
         if len(kept) == len(record.tokens):
             raise Failure(f"{name} has no token {shown(token)}; see: zaichik user list")
         editing.put(Record(name, kept, record.password))
-
-
-def _show(token: str, name: str, folder: Path, console: Console) -> None:
-    """Print a token on standard output, and nothing else there, for a script to store."""
-    screen.say(console, token)
-    line = "zaichik://TOKEN@HOST:PORT"
-    if tls := tls_of(folder):
-        line = "zaichiks://TOKEN@HOST:PORT?pin=..."
-        # The broker reports it when it starts.
-        with suppress(Unusable, UnusableCertificate, OSError):
-            line = line.replace("...", tls(folder).pin)
-    how = f"to log in, paste into `zaichik login`: {line}"
-    screen.remark(f"this is the token of {name}, shown once and stored nowhere; {how}")
 
 
 def _expiry(arguments: Namespace) -> int | None:

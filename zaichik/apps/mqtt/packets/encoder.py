@@ -22,6 +22,7 @@ from zaichik.apps.mqtt.packets.hot import (
     write_publish,
 )
 from zaichik.apps.mqtt.packets.properties import (
+    ALIAS,
     NO_PROPERTIES,
     SUBSCRIPTION_IDENTIFIER,
     Properties,
@@ -32,6 +33,7 @@ from zaichik.apps.mqtt.packets.wire import LARGEST_VARINT, POSITIVE_VARINT, TEXT
 
 Flags = tuple[int, bool, bool]  # QoS, retain, DUP
 PACKET_ID_BYTES: Final = 2
+NO_TOPIC: Final = b"\0\0"  # an empty text
 
 _PUBLISH_PROPERTIES: Final = PropertiesOf(PacketType.PUBLISH)
 
@@ -59,7 +61,8 @@ class PublishTemplate:
         fixed header │ topic │ packet identifier │ properties │ payload
 
     Only the packet identifier is each client's own. With QoS 0 there is none, so clients with the
-    same flags get the same bytes.
+    same flags get the same bytes. Subscription identifiers and topic aliases, where a client has
+    any, are its own as well.
 
     Args:
         topic: of the message.
@@ -111,6 +114,8 @@ class PublishTemplate:
         retain: bool = False,
         dup: bool = False,
         subscription_identifiers: tuple[int, ...] = (),
+        alias: int = 0,
+        is_alias_known: bool = False,
     ) -> bytes:
         """Returns the bytes of the packet for one client.
 
@@ -121,6 +126,9 @@ class PublishTemplate:
             dup: whether it may have been sent before.
             subscription_identifiers: those of the client's subscriptions that match; 3.1.1 has
                 none.
+            alias: a number for the topic; 0: none. 3.1.1 has none.
+            is_alias_known: whether the client knows what the number stands for, so that the topic
+                is left out.
 
         Raises:
             Unencodable: flags that do not go together, or an identifier that is none.
@@ -128,31 +136,37 @@ class PublishTemplate:
         if qos and not 0 < packet_id <= MOST_PACKET_ID:
             raise Unencodable(f"PUBLISH: {packet_id} is no packet identifier")
         flags = (qos, retain, dup)
-        if subscription_identifiers and self._version is Version.MQTT_5:
-            end = self._end_with(self._properties + _identifiers(subscription_identifiers))
-            begin = self._begin(flags, end)
+        topic = self._topic
+        if (subscription_identifiers or alias) and self._version is Version.MQTT_5:
+            properties = self._properties + _identifiers(subscription_identifiers)
+            if alias:
+                properties += ALIAS + alias.to_bytes(2)
+            if is_alias_known:
+                topic = NO_TOPIC
+            end = self._end_with(properties)
+            begin = self._begin(flags, topic, end)
         else:
             end = self._end
             begin = self._begins.get(flags, b"")
             if not begin:
-                begin = self._begin(flags, end)
+                begin = self._begin(flags, topic, end)
                 self._begins[flags] = begin
         if qos == 0:
             return begin
         return begin + packet_id.to_bytes(2) + end
 
-    def _begin(self, flags: Flags, end: bytes) -> bytes:
+    def _begin(self, flags: Flags, topic: bytes, end: bytes) -> bytes:
         """Returns the packet up to its identifier; with QoS 0 there is none, so all of it."""
         first = FIRST_BYTES.get(flags)
         if first is None:
             raise Unencodable("PUBLISH: QoS 3, or DUP with QoS 0")
         qos, _, _ = flags
-        size = len(self._topic) + len(end)
+        size = len(topic) + len(end)
         if qos:
             size += PACKET_ID_BYTES
         if size > LARGEST_VARINT:
             raise Unencodable(f"PUBLISH of {size:,} bytes")
-        begin = first + varint(size) + self._topic
+        begin = first + varint(size) + topic
         if qos:
             return begin
         return begin + end

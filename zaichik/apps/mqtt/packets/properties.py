@@ -180,6 +180,7 @@ TABLE: Final = (
     Property(0x2A, "shared_subscription_available", BOOLEAN, _of(_CONNACK)),
 )
 SUBSCRIPTION_IDENTIFIER: Final = b"\x0b"  # its number
+ALIAS: Final = b"\x23"
 
 
 class PropertiesOf(WireType):
