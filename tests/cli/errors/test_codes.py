@@ -41,6 +41,7 @@ def nodes(kind: type[Kind], tree: ast.Module) -> list[Kind]:
     return [node for node in ast.walk(tree) if isinstance(node, kind)]
 
 
+@cache
 def explained_classes() -> set[str]:
     """The names of all classes that derive from `Explained`, at whatever distance.
 
@@ -68,7 +69,7 @@ def explained_classes() -> set[str]:
 
     while added := more():
         found |= added
-    return {name for number, name in found if (number, name) not in _named_as_on_the_wire()}
+    return {name for _, name in found - _named_as_on_the_wire()}
 
 
 def _named_as_on_the_wire() -> set[tuple[int, str]]:
