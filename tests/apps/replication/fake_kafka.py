@@ -120,7 +120,8 @@ class FakeKafka:
 
     def end(self, transaction, state):
         transaction.state = state
-        self.append(transaction)
+        if self.log is not None:
+            self.append(transaction)
 
     # -- as `Servers` ------------------------------------------------------------------------------
 

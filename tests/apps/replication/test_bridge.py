@@ -313,6 +313,20 @@ def test_a_topic_of_kafka_that_was_made_again_ends_it(broker, kafka):
     assert kafka.committed() == []
 
 
+def test_a_topic_of_kafka_that_was_deleted_ends_it(broker, kafka):
+    broker.create(TOPIC, **LOSSLESS)
+    broker.publish(TOPIC, [(None, b"one")])
+
+    def before(name):
+        if name == "flush":
+            kafka.log = None
+            raise refusal(KafkaError.UNKNOWN_TOPIC_OR_PART, txn_requires_abort=True)
+
+    kafka.before = before
+    with pytest.raises(CannotReplicate, match="Kafka has no topic orders"):
+        replicate(broker, kafka)
+
+
 # -- two bridges ----------------------------------------------------------------------------------
 
 

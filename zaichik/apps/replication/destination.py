@@ -12,6 +12,7 @@
 What differs is refused by name, and can be accepted by name; several partitions cannot.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -23,10 +24,18 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from zaichik.apps.replication.acceptable import SETTINGS
 from zaichik.apps.replication.errors import CannotReplicate
 from zaichik.apps.replication.record import MOST_OVERHEAD
-from zaichik.apps.replication.servers import ASK_SECONDS, Servers, Waiting, error_of, reason_of
+from zaichik.apps.replication.servers import (
+    ASK_SECONDS,
+    NOT_KNOWN_YET,
+    Servers,
+    Waiting,
+    error_of,
+    reason_of,
+)
 
 DEFAULT_REPLICATION = 3
 _FOR_EVER = "-1"
+KNOWN_SECONDS = 60.0  # in which all of Kafka's servers know a topic that was made
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +82,11 @@ class Destination:
         self._needed = max_message + MOST_OVERHEAD
         # It outlives the questions: without it they would be given up.
         self._admin: AdminClient = servers.admin()
+        # Until then, a server of Kafka that does not know the topic may only be slow.
+        self._known_by = 0.0
 
     def create(self) -> bool:
-        """Returns whether the topic was made; it may be there.
+        """Returns whether the topic was made; it may be there. In the next minute it is waited for.
 
         Raises:
             CannotReplicate: Kafka refuses to make it.
@@ -89,6 +100,7 @@ class Destination:
         )
         try:
             self._ask(lambda: self._admin.create_topics([new], request_timeout=ASK_SECONDS))
+            self._known_by = time.monotonic() + KNOWN_SECONDS
         except KafkaException as error:
             if error_of(error).code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
@@ -200,7 +212,10 @@ class Destination:
 
     def _ask(self, begin: Callable[[], Any]) -> Any:
         """Returns the answer to a question about one thing, asked as often as it takes."""
-        return self._waiting.until_answered(lambda: _only(begin()))
+        passing: frozenset[int] = frozenset()
+        if time.monotonic() < self._known_by:
+            passing = NOT_KNOWN_YET
+        return self._waiting.until_answered(lambda: _only(begin()), passing)
 
 
 def _only(answers: Future[Any] | Mapping[Any, Future[Any]]) -> Any:

@@ -22,7 +22,7 @@ from zaichik.apps.replication.acceptable import FOREIGN
 from zaichik.apps.replication.errors import CannotReplicate
 from zaichik.apps.replication.gaps import Gaps
 from zaichik.apps.replication.record import header_of
-from zaichik.apps.replication.servers import ASK_SECONDS, Servers, Waiting, reason_of
+from zaichik.apps.replication.servers import ASK_SECONDS, NOT_KNOWN_YET, Servers, Waiting, reason_of
 
 BACK = 64
 FURTHER = 16
@@ -89,7 +89,7 @@ class CommittedEnd:
         # Closed in any case: it has threads of its own.
         consumer = self._servers.consumer()
         try:
-            return self._waiting.until_answered(lambda: self._last(consumer))
+            return self._waiting.until_answered(lambda: self._last(consumer), NOT_KNOWN_YET)
         except KafkaException as error:
             raise CannotReplicate(
                 f"Kafka does not let its topic {self._topic} be read: {reason_of(error)}"
@@ -128,7 +128,7 @@ class CommittedEnd:
             return int(answers[partition].result().offset)
 
         try:
-            return self._waiting.until_answered(ask)
+            return self._waiting.until_answered(ask, NOT_KNOWN_YET)
         except KafkaException as error:
             raise CannotReplicate(
                 f"Kafka does not tell where its topic {self._topic} ends: {reason_of(error)}"

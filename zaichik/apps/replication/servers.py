@@ -131,8 +131,12 @@ class Waiting:
             self._is_away = False
             logger.warning("Kafka answers again")
 
-    def until_answered(self, ask: Callable[[], T]) -> T:
+    def until_answered(self, ask: Callable[[], T], passing: frozenset[int] = frozenset()) -> T:
         """Returns what a question to Kafka returns, asked as often as it takes.
+
+        Args:
+            ask: the question.
+            passing: codes of further errors that pass if one waits.
 
         Raises:
             Stopped: the bridge is to stop.
@@ -144,7 +148,7 @@ class Waiting:
             try:
                 answer = ask()
             except KafkaException as error:
-                if not is_away(error):
+                if not is_away(error) and error_of(error).code() not in passing:
                     raise
                 self.unanswered(reason_of(error))
                 self.stop.wait(next(pauses))
@@ -168,6 +172,14 @@ def reason_of(error: KafkaException | KafkaError) -> str:
     return f"{error.str()} ({error.name()})"
 
 
+# Of a topic that was just made: not all of Kafka's servers know it yet.
+NOT_KNOWN_YET = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
 # Nobody has answered, or the one who has does not know yet: asking again helps.
 _AWAY = frozenset(
     {

@@ -151,7 +151,8 @@ class Transactions:
         Args:
             write: calls a function as `Producer.produce` for each record. It is called again if the
                 transaction was aborted.
-            check: is called before the commit; it raises if that must not be.
+            check: is called before the commit, and before each repetition; it raises if that must
+                not be.
 
         Raises:
             ProducerLost: a new producer has to look whether Kafka has the round.
@@ -174,6 +175,8 @@ class Transactions:
                 self._abort(begun)
                 logger.warning("a round is sent to Kafka once more: %s", reason_of(error))
                 self._waiting.check()
+                # Perhaps it never will be delivered.
+                check()
                 self._waiting.stop.wait(next(pauses))
             except BaseException:
                 self._give_up()
