@@ -215,12 +215,13 @@ class Destination:
         passing: frozenset[int] = frozenset()
         if time.monotonic() < self._known_by:
             passing = NOT_KNOWN_YET
-        return self._waiting.until_answered(lambda: _only(begin()), passing)
+        waiting = self._waiting
+        return waiting.until_answered(lambda: waiting.result_of(_only(begin())), passing)
 
 
-def _only(answers: Future[Any] | Mapping[Any, Future[Any]]) -> Any:
-    """Returns the result of the only question of a call."""
+def _only(answers: Future[Any] | Mapping[Any, Future[Any]]) -> Future[Any]:
+    """Returns the answer to the only question of a call."""
     if isinstance(answers, Future):
-        return answers.result()
-    (answer,) = dict(answers).values()
-    return answer.result()
+        return answers
+    (answer,) = answers.values()
+    return answer

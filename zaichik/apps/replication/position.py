@@ -125,7 +125,7 @@ class CommittedEnd:
             answers = admin.list_offsets(
                 request, isolation_level=level, request_timeout=ASK_SECONDS
             )
-            return int(answers[partition].result().offset)
+            return int(self._waiting.result_of(answers[partition]).offset)
 
         try:
             return self._waiting.until_answered(ask, NOT_KNOWN_YET)

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -23,6 +24,7 @@ _library = logging.getLogger("zaichik.replication.librdkafka")
 
 # A question that has no answer by then is asked again; between two, the bridge can be stopped.
 ASK_SECONDS = 5.0
+STOP_SECONDS = 0.25  # how long it takes to notice that the bridge is to stop
 # Between two questions to a Kafka that is away.
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
@@ -130,6 +132,17 @@ class Waiting:
         if self._is_away:
             self._is_away = False
             logger.warning("Kafka answers again")
+
+    def result_of(self, answer: Future[T]) -> T:
+        """Returns what Kafka's client answers in another thread.
+
+        Raises:
+            Stopped: the bridge is to stop.
+            KafkaException: Kafka refuses, or does not answer.
+        """
+        while not wait([answer], STOP_SECONDS).done:
+            self.check()
+        return answer.result()
 
     def until_answered(self, ask: Callable[[], T], passing: frozenset[int] = frozenset()) -> T:
         """Returns what a question to Kafka returns, asked as often as it takes.
