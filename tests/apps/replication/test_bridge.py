@@ -310,7 +310,8 @@ def test_a_topic_of_kafka_that_was_made_again_ends_it(broker, kafka):
     kafka.before = before
     with pytest.raises(CannotReplicate, match="deleted and made again"):
         replicate(broker, kafka)
-    assert kafka.committed() == []
+    # It was committed to nobody knows which topic, so it does not count.
+    assert watermark(broker).next == settled(broker) == 0
 
 
 def test_a_topic_of_kafka_that_was_deleted_ends_it(broker, kafka):

@@ -10,9 +10,10 @@ from killable import BridgeProgram, Broker, ending, wait_watermark
 
 from zaichik import blocking
 from zaichik.apps.replication.bridge import Bridge
-from zaichik.apps.replication.errors import CannotReplicate
+from zaichik.apps.replication.errors import CannotReplicate, Replaced
 from zaichik.apps.replication.record import header_of
 from zaichik.apps.replication.servers import Servers, Waiting
+from zaichik.apps.replication.transactions import Transactions
 
 pytestmark = [pytest.mark.gateways, pytest.mark.unmeasured]
 
@@ -208,13 +209,25 @@ def test_a_topic_of_kafka_that_was_made_again_ends_it(broker, kafka):
         broker.publish("orders", [(None, b"three")])
         failure = bridge.ended()
     assert "was deleted and made again" in str(failure)
-    assert offsets(kafka) == []
     # It does not begin in the middle either.
-    with Running(broker, kafka, accepted=frozenset(ACCEPTED)) as bridge:
+    kafka.delete("orders")
+    with Running(broker, kafka) as bridge:
         assert "offsets 0 to 1 of orders are settled" in str(bridge.ended())
 
 
-ACCEPTED = ("retention.ms", "max.message.bytes")
+def test_a_fenced_producer_ends_the_bridge(broker, kafka):
+    """Without a second reader at the broker, as if that was another broker."""
+    stop = threading.Event()
+    with Running(broker, kafka) as bridge:
+        bridge.wait(2)
+        cluster = kafka.admin().describe_cluster().result().cluster_id
+        other = Transactions(Servers(kafka.address), "orders", cluster, 9999, Waiting(stop))
+        other.begin()
+        broker.publish("orders", [(None, b"three")])
+        failure = bridge.ended()
+    assert isinstance(failure, Replaced)
+    assert "another bridge writes to Kafka's topic orders" in str(failure)
+    assert offsets(kafka) == [0, 1]
 
 
 def test_a_transaction_of_others_is_waited_for(broker, kafka, caplog):

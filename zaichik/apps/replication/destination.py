@@ -137,7 +137,7 @@ class Destination:
             CannotReplicate: it is not there, or has partitions or settings that lose messages.
             Stopped: the bridge is to stop.
         """
-        place = self.place()
+        topic_id = self.topic_id()
         settings = self._settings()
         differences = [
             difference
@@ -154,21 +154,20 @@ class Destination:
         most_bytes = self._needed
         if settings.get("max.message.bytes", "").isdigit():
             most_bytes = int(settings["max.message.bytes"])
-        return Place(place.cluster, place.topic_id, most_bytes)
+        return Place(self._cluster_id(), topic_id, most_bytes)
 
-    def place(self) -> Place:
-        """Returns what identifies the topic.
+    def topic_id(self) -> str:
+        """Returns the id of the topic: another one of its name has another.
 
         Raises:
             CannotReplicate: it is not there, or has other than one partition.
             Stopped: the bridge is to stop.
         """
+        topics = TopicCollection([self._topic])
         try:
-            topics = TopicCollection([self._topic])
             found = self._ask(
                 lambda: self._admin.describe_topics(topics, request_timeout=ASK_SECONDS)
             )
-            cluster = self._ask(lambda: self._admin.describe_cluster(request_timeout=ASK_SECONDS))
         except KafkaException as error:
             if error_of(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise CannotReplicate(
@@ -183,7 +182,16 @@ class Destination:
                 f"Kafka's topic {self._topic} has {len(found.partitions)} partitions, and only one "
                 "keeps the order of messages: choose another topic, which --create makes"
             )
-        return Place(cluster.cluster_id or "", str(found.topic_id), self._needed)
+        return str(found.topic_id)
+
+    def _cluster_id(self) -> str:
+        try:
+            found = self._ask(lambda: self._admin.describe_cluster(request_timeout=ASK_SECONDS))
+        except KafkaException as error:
+            raise CannotReplicate(
+                f"Kafka does not tell its cluster's id: {reason_of(error)}"
+            ) from error
+        return found.cluster_id or ""
 
     def _settings(self) -> Mapping[str, str]:
         resource = ConfigResource(ResourceType.TOPIC, self._topic)
