@@ -203,11 +203,12 @@ def _records(consumer: Consumer, check: Callable[[], None]) -> Iterator[Message]
         KafkaException: Kafka does not answer, or refuses.
     """
     while True:
-        records = consumer.consume(RECORDS, timeout=ASK_SECONDS)
+        # For one only: `consume` waits until there are as many as it may return.
+        first = consumer.poll(ASK_SECONDS)
         check()
-        if not records:
+        if first is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
-        for record in records:
+        for record in (first, *consumer.consume(RECORDS, timeout=0)):
             error = record.error()
             if error is None:
                 yield record
