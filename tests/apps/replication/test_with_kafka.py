@@ -220,7 +220,8 @@ def test_a_fenced_producer_ends_the_bridge(broker, kafka):
     stop = threading.Event()
     with Running(broker, kafka) as bridge:
         bridge.wait(2)
-        cluster = kafka.admin().describe_cluster().result().cluster_id
+        admin = kafka.admin()
+        cluster = admin.describe_cluster().result().cluster_id
         other = Transactions(Servers(kafka.address), "orders", cluster, 9999, Waiting(stop))
         other.begin()
         broker.publish("orders", [(None, b"three")])
