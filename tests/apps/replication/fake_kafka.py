@@ -120,7 +120,8 @@ class FakeKafka:
 
     def end(self, transaction, state):
         transaction.state = state
-        self.append(transaction)
+        if self.log is not None:
+            self.append(transaction)
 
     # -- as `Servers` ------------------------------------------------------------------------------
 
@@ -198,12 +199,19 @@ class FakeConsumer:
     def assign(self, partitions):
         self._at = partitions[0].offset
 
-    def consume(self, count, timeout):
+    def poll(self, timeout):
         self._kafka.called("consume")
+        (found,) = self._next(1) or [End()]
+        return found
+
+    def consume(self, count, timeout):
+        # What comes beside the first: perhaps the end.
+        return self._next(count) or [End()][:count]
+
+    def _next(self, count):
         found = [one for one in self._kafka.committed() if one.offset() >= self._at][:count]
-        if not found:
-            return [End()]
-        self._at = found[-1].offset() + 1
+        if found:
+            self._at = found[-1].offset() + 1
         return found
 
     def close(self):

@@ -122,6 +122,29 @@ def test_the_watermark_is_published_at_every_start(broker, kafka):
     assert watermark(broker) == Watermark(epoch, 1)
 
 
+def test_a_watermark_that_a_restart_has_lost_is_published_again(broker, kafka):
+    """It is in memory, also if the topic is durable: whoever waits for it would wait on."""
+    epoch = broker.create(TOPIC, durable=True, **LOSSLESS)
+    broker.publish(TOPIC, [(None, b"one")])
+    stop = threading.Event()
+    looks = 0
+
+    def tell(progress):
+        nonlocal looks
+        if progress.next and not looks:
+            broker.stop()
+            broker.start()
+        looks += bool(progress.next)
+        (state,) = broker.topics("replicated/") or [{"next_offset": 0}]
+        # A few looks later it is there, or never will be.
+        if state["next_offset"] or looks > 100:
+            stop.set()
+
+    with blocking.connect(broker.address) as client:
+        Bridge(client, TOPIC, kafka, TOPIC, stop=stop, tell=tell).run()
+    assert watermark(broker) == Watermark(epoch, 1)
+
+
 CALLS = ["init", "begin", "produce", "flush", "commit", "committed", "close", "offsets"]
 
 
@@ -310,7 +333,22 @@ def test_a_topic_of_kafka_that_was_made_again_ends_it(broker, kafka):
     kafka.before = before
     with pytest.raises(CannotReplicate, match="deleted and made again"):
         replicate(broker, kafka)
-    assert kafka.committed() == []
+    # It was committed to nobody knows which topic, so it does not count.
+    assert watermark(broker).next == settled(broker) == 0
+
+
+def test_a_topic_of_kafka_that_was_deleted_ends_it(broker, kafka):
+    broker.create(TOPIC, **LOSSLESS)
+    broker.publish(TOPIC, [(None, b"one")])
+
+    def before(name):
+        if name == "flush":
+            kafka.log = None
+            raise refusal(KafkaError.UNKNOWN_TOPIC_OR_PART, txn_requires_abort=True)
+
+    kafka.before = before
+    with pytest.raises(CannotReplicate, match="Kafka has no topic orders"):
+        replicate(broker, kafka)
 
 
 # -- two bridges ----------------------------------------------------------------------------------

@@ -122,3 +122,20 @@ def test_what_kafka_refuses_is_a_sentence(kafka, call, code, problem):
     begin = {"create": place.create}.get(call, place.checked)
     with pytest.raises(CannotReplicate, match=problem):
         begin()
+
+
+def test_a_topic_that_was_just_made_is_waited_for(kafka):
+    """Not all of Kafka's servers know it at once."""
+    kafka.log = None
+    place = destination(kafka)
+    place.create()
+    left = 2
+
+    def before(name):
+        nonlocal left
+        if name in {"describe", "configs"} and left:
+            left -= 1
+            raise refusal(KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+    kafka.before = before
+    assert place.checked().cluster == CLUSTER

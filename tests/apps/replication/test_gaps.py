@@ -1,7 +1,7 @@
 """A summary of gaps, which stays small and never hides one."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zaichik.apps.replication.gaps import MOST, Gaps
@@ -11,6 +11,7 @@ def test_gaps_that_touch_are_one():
     assert Gaps().with_gap(1, 3).with_gap(3, 4).with_gap(6, 7).ranges == ((1, 4), (6, 7))
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), max_size=3 * MOST))
 def test_the_newest_are_kept_and_all_from_there_on(steps):
     found, lost, at = Gaps(), set(), 0

@@ -46,7 +46,7 @@ def test_the_last_committed_record(kafka):
 
 @pytest.mark.parametrize("ends", [10, 63, 64, 65, 3000])
 def test_it_is_looked_for_further_back_behind_what_was_never_committed(kafka, ends):
-    write(kafka, [7])
+    write(kafka, range(8))
     for _ in range(ends):
         write(kafka, [], "aborted")
     assert committed_end(kafka).position().next == 8
@@ -59,9 +59,18 @@ def test_all_of_a_topic_may_be_without_a_committed_record(kafka):
 
 
 def test_after_a_gap_comes_its_end(kafka):
-    gaps = Gaps(((3, 9),))
-    write(kafka, [3], "committed", record.gap_field(9), record.gaps_field(gaps))
+    gaps = Gaps(((0, 9),))
+    write(kafka, [0], "committed", record.gap_field(9), record.gaps_field(gaps))
     assert committed_end(kafka).position() == Position(5, 9, 9, gaps)
+
+
+@pytest.mark.parametrize("accepted", ["retention.ms", "retention.bytes", "position"])
+def test_a_beginning_that_is_gone_is_refused_and_can_be_put_up_with(kafka, accepted):
+    """As if the topic was deleted and made again while nobody looked."""
+    write(kafka, [2, 3])
+    with pytest.raises(CannotReplicate, match=r"begins with offset 2: .*--accept position"):
+        committed_end(kafka).position()
+    assert committed_end(kafka, [accepted]).position().next == 4
 
 
 def test_records_of_others_are_refused_and_can_be_put_up_with(kafka):

@@ -100,21 +100,7 @@ def test_a_full_queue_is_waited_for(kafka, stop):
     assert kafka.calls.count("poll") == 2
 
 
-def test_a_delivery_that_failed_is_noticed(kafka, stop):
-    """Its error comes with a callback, and the flush returns as if all were well."""
-    transactions = begun(kafka, stop)
-    errors = [KafkaError(KafkaError._MSG_TIMED_OUT)]
-
-    def before(name):
-        if name == "flush" and errors:
-            transactions._producer.settings["on_delivery"](errors.pop(), None)
-
-    kafka.before = before
-    send(transactions)
-    assert values(kafka) == [b"0", b"1"]
-    assert kafka.calls.count("abort") == 1
-
-
+@pytest.mark.parametrize("call", ["produce", "commit"])
 @pytest.mark.parametrize(
     ("code", "hint"),
     [
@@ -123,9 +109,9 @@ def test_a_delivery_that_failed_is_noticed(kafka, stop):
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, "needs the right Write"),
     ],
 )
-def test_a_record_that_is_refused_ends_the_bridge(kafka, stop, code, hint):
+def test_a_record_that_is_refused_ends_the_bridge(kafka, stop, code, hint, call):
     transactions = begun(kafka, stop)
-    failing(kafka, "produce", refusal(code))
+    failing(kafka, call, refusal(code, txn_requires_abort=True))
     with pytest.raises(CannotReplicate, match=hint):
         send(transactions)
     assert values(kafka) == []
@@ -178,16 +164,17 @@ def test_an_abort_that_fails_loses_the_producer(kafka, stop):
         send(transactions)
 
 
-def test_what_must_not_be_committed_is_aborted(kafka, stop):
+@pytest.mark.parametrize("call", ["flush", ""])
+def test_a_topic_that_is_another_one_ends_it_after_a_commit_or_an_abort(kafka, stop, call):
     transactions = begun(kafka, stop)
+    failing(kafka, call, refusal(KafkaError.UNKNOWN_TOPIC_OR_PART, txn_requires_abort=True))
 
     def check():
         raise CannotReplicate("the topic was made again")
 
     with pytest.raises(CannotReplicate, match="made again"):
         send(transactions, check)
-    assert values(kafka) == []
-    assert kafka.calls[-1] == "abort"
+    assert ("commit" in kafka.calls) == (call == "")
 
 
 def test_a_kafka_that_is_away_does_not_keep_it_from_stopping(kafka, stop):

@@ -177,7 +177,9 @@ def _replicate(
     connecting = blocking.connect(
         arguments.connect, name="zaichik bridge", reconnect=arguments.reconnect
     )
-    with connecting as client, screen.without_warnings("zaichik.client.subscription"):
+    # What was missed is told as a gap, and a watermark that a restart has lost is published again.
+    quiet = screen.at_level(logging.ERROR, "zaichik.client.subscription", "zaichik.client.epochs")
+    with connecting as client, quiet:
         Bridge(
             client,
             arguments.topic,
