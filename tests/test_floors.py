@@ -54,6 +54,7 @@ HOMES = {
     "kafka": {"apps/kafka"},
     "crc32c": {"apps/kafka"},
     "wsproto": {"apps/mqtt"},
+    "confluent_kafka": {"apps/replication"},
 }
 OUTSIDE_OF_THE_CORE = {
     *("anyio", "asyncio", "trio", "socket", "threading", "time", "datetime"),

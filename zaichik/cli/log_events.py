@@ -144,6 +144,36 @@ EVENTS: dict[str, tuple[str, ...]] = {
     ),
     "%s is not a table any more": ("positions_lost", "topic"),
     "lost or refused since the start: %s": ("counts", "counts"),
+    # Of `zaichik bridge`.
+    "bridging %s to the topic %s of Kafka at %s, which has what is below offset %d": (
+        "bridge_ready",
+        "topic",
+        "kafka_topic",
+        "kafka",
+        "next",
+    ),
+    "made the topic %s of Kafka": ("kafka_topic_made", "kafka_topic"),
+    "%s does not wait for the bridge: messages that are evicted or expire before Kafka has them "
+    "are missing there, and told as a gap; a topic that waits is created with --overflow reject "
+    "--retention forever": ("bridge_may_miss", "topic"),
+    "%s: offsets %d to %d were gone before they could be replicated": (
+        "bridge_gap",
+        "topic",
+        "first",
+        "last",
+    ),
+    "%s: Kafka has what is below offset %d; messages to come: %d": (
+        "bridge_progress",
+        "topic",
+        "next",
+        "lag",
+    ),
+    "Kafka does not answer, and is waited for: %s": ("kafka_away", "reason"),
+    "Kafka answers again": ("kafka_back",),
+    "a round is sent to Kafka once more: %s": ("round_repeated", "reason"),
+    "a transaction is left for Kafka to abort: %s": ("round_left", "reason"),
+    "Kafka has given up a round; looking how far it is: %s": ("producer_lost", "reason"),
+    "the bridge has ended: %s": ("bridge_ended", "reason"),
     "SIGHUP is ignored; SIGTERM stops the broker": ("signal_ignored",),
     "%s: stopping, which may take %g s; a second signal stops at once": (
         "stopping",

@@ -103,6 +103,7 @@ exit codes:
   78   the folder of durable topics is of a newer zaichik
   130  ended with Ctrl-C, or in the same way by SIGTERM or SIGHUP
   work ends with 127 if its command does not exist, 126 if it cannot be executed
+  bridge ends with 4 if another bridge has taken its place
   record and stats end with 3 if messages are missing, or something is not known
 """
 

@@ -2,12 +2,18 @@
 
 # Not compiled: mypyc has no asynchronous generators, which context managers are written as.
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,6 +25,7 @@ from zaichik.client.endpoint import Endpoint, at
 from zaichik.client.epochs import Epochs, LostTopic
 from zaichik.client.inbox import Inbox
 from zaichik.client.messages import (
+    AckedBy,
     BatchResult,
     CommitMode,
     Duration,
@@ -32,6 +39,7 @@ from zaichik.client.messages import (
     Topic,
     batch_of,
     batch_result,
+    check_acked_by,
     check_size,
     is_explicit,
     key_bytes,
@@ -84,6 +92,11 @@ from zaichik_protocol import (
     Welcome,
 )
 
+if TYPE_CHECKING:
+    from zaichik.client.replication.acknowledgement import Acknowledgement
+    from zaichik.client.replication.follower import WatermarkFollower
+    from zaichik.client.replication.replication import Replication
+
 DEFAULT_CREDIT = 1000  # messages in flight or waiting here: enough to keep a fast reader busy
 DEFAULT_CREDIT_BYTES = 8 * 1024 * 1024
 # So that the broker soon knows what a slow program has settled, whatever its credit.
@@ -107,6 +120,7 @@ async def connect(
     reconnect: float = RECONNECT_SECONDS,
     silence_timeout: float = SILENCE_SECONDS,
     on_new_epoch: Literal["warn", "raise"] = "warn",
+    acked_by: Mapping[str, AckedBy] | None = None,
 ) -> AsyncIterator["Client"]:
     """Returns a client that stays connected for as long as the block lasts.
 
@@ -134,13 +148,16 @@ async def connect(
             or published to, so that a topic of that name is a different one (TOP-5); or with an
             older copy of it. "warn" logs a warning and adds the topic to `Client.lost_topics`;
             "raise" also makes every later publish to that topic raise `EpochChanged`.
+        acked_by: by topic, what has to have each message that is published there before the
+            publish returns, unless the call itself says so: see `Client.publish`.
 
     Raises:
         ConnectFailed: there is no broker, or none answered in time, or TLS failed, or the
             credentials would be readable on the way.
         BrokerError: the broker refused to serve this client, with `AuthFailed` for example.
         ValueError: `host` is not an address, `reconnect` is not from 0 to 300, `silence_timeout` is
-            not above 0, `on_new_epoch` is neither word, or `name` is longer than 65,535 bytes.
+            not above 0, `on_new_epoch` is neither word, `acked_by` has another word than
+            "kafka", or `name` is longer than 65,535 bytes.
     """
     if not 0 <= reconnect <= MOST_RECONNECT_SECONDS:
         raise ValueError(
@@ -152,6 +169,8 @@ async def connect(
         raise ValueError(f"silence_timeout must be more than 0 seconds, not {silence_timeout!r}")
     if on_new_epoch not in {"warn", "raise"}:
         raise ValueError(f"on_new_epoch must be 'warn' or 'raise', not {on_new_epoch!r}")
+    for by in (acked_by or {}).values():
+        check_acked_by(by)
     dialer = Dialer(at(host, port), tls)
     opening = open_connection(dialer, name, timeout, reconnect, silence_timeout)
     async with opening as connection, DetachedTasks() as tasks:
@@ -160,7 +179,7 @@ async def connect(
         another = partial(
             open_further_connection, dialer, name, timeout, reconnect, silence_timeout
         )
-        client = Client(connection, publishing, epochs, tasks.group, another)
+        client = Client(connection, publishing, epochs, tasks.group, another, dict(acked_by or {}))
         tasks.group.start_soon(client.commit_regularly)
         try:
             yield client
@@ -182,6 +201,7 @@ class Client(Questions, SharedNames):
         epochs: Epochs,
         tasks: TaskGroup,
         another: Callable[[], AbstractAsyncContextManager[BrokerConnection]],
+        acked_by: Mapping[str, AckedBy],
     ) -> None:
         super().__init__(connection)
         self._publishing = publishing
@@ -190,6 +210,10 @@ class Client(Questions, SharedNames):
         self._tasks = tasks
         # Opens one more connection, for as long as its block lasts.
         self._another = another
+        # What acknowledges publishes to a topic, if a call does not say so itself.
+        self._acked_by = acked_by
+        # Made when it is first needed.
+        self._replication: Replication | None = None
         self._subscriptions: set[Subscription[Any] | PatternSubscription[Any]] = set()
         # Set when a loop over one of them begins to wait for more.
         self._waits = anyio.Event()
@@ -380,22 +404,37 @@ class Client(Questions, SharedNames):
 
     # -- publishing ------------------------------------------------------------------------------
 
-    async def publish(self, topic: str, payload: Payload | None, key: Key = None) -> PublishResult:
+    async def publish(
+        self,
+        topic: str,
+        payload: Payload | None,
+        key: Key = None,
+        *,
+        acked_by: AckedBy | None = None,
+    ) -> PublishResult:
         """Publishes one message; returns its result once it is readable (PUB-1).
 
         Concurrent calls share batches. For a stream of messages, `producer` is faster still.
+
+        With `acked_by="kafka"` it returns when Kafka has the message, too (AK-1). That waits for a
+        bridge (`zaichik bridge`), for ever if none runs: put a time limit around it. A call that is
+        cancelled may have stored its message, and a bridge may copy it later.
 
         Args:
             topic: where to; created if it does not exist.
             payload: its bytes; None deletes the key from a table (TAB-5). In another topic that is
                 a message with an empty payload.
             key: its key, if it has one.
+            acked_by: "kafka": see above; None: as `connect` was told for this topic.
 
         Raises:
             MessageTooLarge: more bytes than `welcome.max_message`.
             TableFull: the table would hold more than it may. Nothing was stored.
             InvalidField: an empty payload with a key, for a table: None deletes the key.
-            ValueError: a key is to be deleted, and none is named.
+            ValueError: a key is to be deleted, and none is named; or `acked_by` is another word.
+            NotLossless, NoSuchTopic: with `acked_by`, the topic could lose messages before they are
+                replicated, or is not there. Nothing was stored.
+            ReplicationLost: it is stored, and is not replicated, or that is not known.
         """
         name = b""
         if key is not None:
@@ -403,7 +442,13 @@ class Client(Questions, SharedNames):
         is_tombstone = payload is None
         if type(payload) is not bytes:
             payload = payload_bytes(payload, name)
-        return await self._publishing.publish(topic, name, payload, is_tombstone=is_tombstone)
+        acknowledgement: Acknowledgement | None = None
+        if acked_by is not None or self._acked_by:
+            acknowledgement = await self._expected(topic, acked_by)
+        result = await self._publishing.publish(topic, name, payload, is_tombstone=is_tombstone)
+        if acknowledgement is not None:
+            await acknowledgement.confirm(result)
+        return result
 
     async def publish_batch(
         self,
@@ -413,6 +458,7 @@ class Client(Questions, SharedNames):
         producer: int = 0,
         number: int = 0,
         tombstones: bool = False,
+        acked_by: AckedBy | None = None,
     ) -> BatchResult:
         """Publishes several messages, all or none; returns their result (PUB-2).
 
@@ -430,6 +476,7 @@ class Client(Questions, SharedNames):
                 publishes the next batch.
             tombstones: whether all empty payloads with a key are meant to delete it, as in a copy
                 of messages from a table.
+            acked_by: what has to have them before this returns: see `publish`.
 
         Raises:
             BatchTooLarge: more messages than `welcome.max_batch`, more bytes than
@@ -439,21 +486,74 @@ class Client(Questions, SharedNames):
             TableFull: the table would hold more than it may. Nothing was stored.
             ValueError: of empty payloads with a key, some are None and others not: publish them in
                 two batches.
+            NotLossless, NoSuchTopic, ReplicationLost: with `acked_by`: see `publish`.
         """
         if not isinstance(batch, Batch):
             batch, tombstones = batch_of(batch, tombstones=tombstones)
         check_size(batch.count, batch.size, self.welcome)
+        acknowledgement: Acknowledgement | None = None
+        if acked_by is not None or self._acked_by:
+            acknowledgement = await self._expected(topic, acked_by)
         if producer:
             reply = await self._publishing.send_numbered(
                 topic, batch, producer, number, tombstones=tombstones
             )
-            return batch_result(reply, batch.count)
-        reply = await self._publishing.store(topic, batch, tombstones=tombstones)
-        return batch_result(reply, batch.count)
+        else:
+            reply = await self._publishing.store(topic, batch, tombstones=tombstones)
+        result = batch_result(reply, batch.count)
+        if acknowledgement is not None:
+            await acknowledgement.confirm(result)
+        return result
+
+    async def acknowledgement(self, topic: str, by: AckedBy = "kafka") -> "Acknowledgement":
+        """Returns what will say that the next publish to the topic is replicated (AK-1).
+
+        `publish(..., acked_by="kafka")` does this in one call. It is for programs that go on
+        publishing meanwhile, such as front ends: publish without `acked_by`, then wait for
+        `acknowledgement.confirm(result)`, in whichever task.
+
+        Args:
+            topic: where the messages will be published.
+            by: what has to have them.
+
+        Raises:
+            NotLossless, NoSuchTopic, ValueError: see `publish`.
+        """
+        return await self._replicated().acknowledgement(topic, by)
+
+    def acknowledges(self, topic: str, acked_by: AckedBy | None = None) -> AckedBy | None:
+        """Returns what has to have a message of the topic before its publish returns.
+
+        None: nothing but the broker.
+
+        Args:
+            topic: where it is published.
+            acked_by: what the call says; None: nothing.
+        """
+        return acked_by or self._acked_by.get(topic)
+
+    async def _expected(self, topic: str, acked_by: AckedBy | None) -> "Acknowledgement | None":
+        by = self.acknowledges(topic, acked_by)
+        if by is None:
+            return None
+        return await self.acknowledgement(topic, by)
+
+    def _replicated(self) -> "Replication":
+        if self._replication is None:
+            # Few programs need it.
+            from zaichik.client.replication.replication import Replication
+
+            self._replication = Replication(self._connection, self._tasks, self.topic)
+        return self._replication
 
     @asynccontextmanager
     async def producer(
-        self, topic: str, *, max_batch: int = 1000, max_bytes: int = 256 * 1024
+        self,
+        topic: str,
+        *,
+        max_batch: int = 1000,
+        max_bytes: int = 256 * 1024,
+        acked_by: AckedBy | None = None,
     ) -> AsyncIterator[Producer]:
         """Returns a producer for the topic.
 
@@ -463,10 +563,21 @@ class Client(Questions, SharedNames):
             topic: the topic to publish to.
             max_batch: the most messages in a batch.
             max_bytes: the most bytes in a batch; a single message may have more.
+            acked_by: "kafka": `flush`, and the end of the block, wait until Kafka has the messages,
+                too (AK-1); None: as `connect` was told for this topic.
+
+        Raises:
+            NotLossless, NoSuchTopic, ValueError: with `acked_by`: see `publish`.
         """
         max_batch = min(max_batch, self.welcome.max_batch)
         max_bytes = min(max_bytes, self.welcome.max_message)
-        producer = Producer(self._connection, self._publishing, topic, max_batch, max_bytes)
+        by = self.acknowledges(topic, acked_by)
+        follower: WatermarkFollower | None = None
+        if by is not None:
+            follower = await self._replicated().following(topic, by)
+        producer = Producer(
+            self._connection, self._publishing, topic, max_batch, max_bytes, follower
+        )
         try:
             yield producer
             await producer.flush()
@@ -494,6 +605,7 @@ class Client(Questions, SharedNames):
         name: str = ...,
         events: Literal[False] = ...,
         commit: CommitMode = ...,
+        acked_by: AckedBy | None = ...,
         shared: Literal[False] = ...,
     ) -> AbstractAsyncContextManager[Subscription[Message]]: ...
 
@@ -510,6 +622,7 @@ class Client(Questions, SharedNames):
         name: str = ...,
         events: bool,
         commit: CommitMode = ...,
+        acked_by: AckedBy | None = ...,
         shared: Literal[False] = ...,
     ) -> AbstractAsyncContextManager[Subscription[Message | Missed]]: ...
 
@@ -541,6 +654,7 @@ class Client(Questions, SharedNames):
         name: str = "",
         events: bool = False,
         commit: CommitMode = "automatic",
+        acked_by: AckedBy | None = None,
         shared: bool = False,
         timeout: Duration = DEFAULT_TIMEOUT,
         max_deliveries: int = DEFAULT_MAX_DELIVERIES,
@@ -570,6 +684,8 @@ class Client(Questions, SharedNames):
                 `subscription.commit(offset)` or `commit_nowait` alone, for programs that finish
                 messages in another order. Then no more than `credit` messages come until some are
                 committed (CMT-1). Not for a shared name.
+            acked_by: "kafka": hold back what Kafka does not have yet (AK-2). What is held back uses
+                credit. Not for a shared name.
             shared: whether the name is shared with other workers (SHR-1). It is forgotten by
                 `forget_name` alone.
             timeout: of a shared name: how long this program may take for a message before it goes
@@ -585,8 +701,9 @@ class Client(Questions, SharedNames):
             InvalidField: a value is out of range; or the name is shared and this is not, or the
                 other way round; or its workers have agreed in something else.
             Unsupported: the broker has no shared names.
-            ValueError: the start or `commit` is none; or an argument is for shared names alone, or
-                not for them, or out of range.
+            ValueError: the start, `commit` or `acked_by` is none; or an argument is for shared
+                names alone, or not for them, or out of range.
+            NotLossless: with `acked_by`, the topic could lose messages before they are replicated.
         """
         explicit = is_explicit(commit)
         where, value = start_at(start)
@@ -608,18 +725,32 @@ class Client(Questions, SharedNames):
         )
         terms = WorkTerms(timeout, max_deliveries, by_key)
         if shared:
+            if acked_by is not None:
+                raise ValueError(
+                    "acked_by is not for shared names: workers take messages as they come"
+                )
             return self._work(terms.applied(request, events=events, explicit=explicit))
         terms.check_unused()
-        return self._read(request, events=events, explicit=explicit)
+        if acked_by is not None:
+            check_acked_by(acked_by)
+        return self._read(request, acked_by, events=events, explicit=explicit)
 
     @asynccontextmanager
     async def _read(
-        self, request: Subscribe, *, events: bool, explicit: bool
+        self, request: Subscribe, acked_by: AckedBy | None, *, events: bool, explicit: bool
     ) -> AsyncIterator[Subscription[Any]]:
         """Returns a subscription that reads a topic in order."""
         connection = self._connection
+        follower: WatermarkFollower | None = None
+        if acked_by is not None:
+            follower = await self._replicated().following(request.topic, acked_by)
         request = replace(request, id=connection.next_subscription_id())
-        with connection.receiving(Inbox(request, explicit=explicit)) as inbox:
+        made: AbstractContextManager[Inbox]
+        if follower is None:
+            made = nullcontext(Inbox(request, explicit=explicit))
+        else:
+            made = follower.holding_back(request, explicit=explicit)
+        with made as inbox, connection.receiving(inbox):
             reply = await connection.subscribe(request)
             subscription = Subscription[Any](
                 connection,

@@ -95,6 +95,33 @@ class TopicShrunk(ZaichikError):
     """A topic ends before an offset that it had reached, and was to be read up to it."""
 
 
+class NotLossless(ZaichikError):
+    """The topic could lose messages before they are replicated, so none is acknowledged (AK-1).
+
+    Nothing was published, or subscribed to.
+    """
+
+
+class ReplicationLost(ZaichikError):
+    """A message is stored, and is not replicated, or whether it will be cannot be known (AK-1).
+
+    Args:
+        topic: its topic.
+        offset: where the broker has stored it; of a batch, the first one that this is true of.
+        reason: why, to follow "offset 7 of orders is stored, but".
+    """
+
+    def __init__(self, topic: str, offset: int, reason: str) -> None:
+        super().__init__(f"offset {offset} of {topic} is stored, but {reason}")
+        self.topic = topic
+        self.offset = offset
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default it would be made again from the message alone, which is not enough.
+        return type(self), (self.topic, self.offset, self.reason), self.__dict__
+
+
 class UnexpectedReply(ZaichikError):
     """The broker's reply was not what the request asks for: of another type, or without sense."""
 

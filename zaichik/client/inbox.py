@@ -54,6 +54,8 @@ class Inbox(Receiver):
         super().__init__(request)
         self._resumes_at_committed = explicit or bool(request.name)
         self.events: deque[Event] = deque()
+        # Where they arrive; see `HeldInbox`.
+        self._incoming = self.events
         self.taken = 0
         self.delivered = 0
         self.committed = 0
@@ -91,7 +93,7 @@ class Inbox(Receiver):
                     raise self._wrong(NOT_NOW)
             case SubscriptionEnded():
                 self._take_end(event)
-        self.events.append(event)
+        self._incoming.append(event)
         self._arrived.set()
         # Not by `_wake`: this is called for each frame of a conversation.
         if self.on_news is not None:
@@ -190,10 +192,14 @@ class Inbox(Receiver):
         self._epoch = request.epoch
 
     def _has_ended(self) -> bool:
-        # Commits are accepted after `until`, if there is a position to keep.
-        if not self.events or not isinstance(end := self.events[-1], SubscriptionEnded):
+        return bool(self.events) and self._is_over(self.events[-1])
+
+    def _is_over(self, last: Event) -> bool:
+        """Returns whether the last event is an end after which nothing is asked for."""
+        if not isinstance(last, SubscriptionEnded):
             return False
-        return end.code != EndCode.UNTIL or not self._request.name
+        # Commits are accepted after `until`, if there is a position to keep.
+        return last.code != EndCode.UNTIL or not self._request.name
 
     def _next_request(self) -> Subscribe:
         # Nothing by the new connection: a commit right after the request would be refused (CMT-2).

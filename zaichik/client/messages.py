@@ -30,6 +30,9 @@ Key = str | Payload | None
 Duration = float | timedelta | Literal["forever"]
 StartAt = Literal["earliest", "latest"] | int | datetime
 CommitMode = Literal["automatic", "explicit"]
+AckedBy = Literal["kafka"]
+
+KAFKA: AckedBy = "kafka"
 
 
 class Message(NamedTuple):
@@ -442,6 +445,16 @@ def is_explicit(commit: object) -> bool:
         case "explicit":
             return True
     raise ValueError(f"commit must be 'automatic' or 'explicit', not {commit!r}")
+
+
+def check_acked_by(by: object) -> None:
+    """Refuse an `AckedBy` that is none.
+
+    Raises:
+        ValueError: nothing of that name acknowledges messages.
+    """
+    if by != KAFKA:
+        raise ValueError(f"acked_by must be {KAFKA!r}, not {by!r}")
 
 
 def start_at(start: object) -> tuple[Start, int]:

@@ -11,6 +11,9 @@ again in halves, which must not be overtaken by later batches. A batch like that
 sent when nothing is in flight, and nothing is sent before its outcome is known. One that is no
 larger, in messages and in bytes, cannot be refused for its size.
 
+A producer whose messages are to be acknowledged after replication (AK-1) sends on meanwhile. Only
+what is settled, for `flush`, is what the watermark has passed.
+
 A batch either deletes keys with its empty payloads or does not (TAB-6). A message that was meant
 otherwise waits for the next one.
 """
@@ -19,6 +22,7 @@ from collections import deque
 from collections.abc import Callable
 from copy import copy
 from functools import partial
+from typing import TYPE_CHECKING
 
 from zaichik.client.connection import BrokerConnection
 from zaichik.client.errors import BrokerError
@@ -27,6 +31,13 @@ from zaichik.client.outcome import Lost, unexpected
 from zaichik.client.publishing import Publishing
 from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import Batch, Error, ErrorCode, Frame, Publish, Published
+
+if TYPE_CHECKING:
+    from zaichik.client.replication.acknowledgement import Acknowledgement
+    from zaichik.client.replication.follower import WatermarkFollower
+
+# A number, by which it is found again.
+_Promised = tuple[int, "Acknowledgement"]
 
 BATCHES_IN_FLIGHT = 8  # enough that neither side waits for the other to be scheduled
 
@@ -37,6 +48,7 @@ class Producer:
     Attributes:
         topic: the topic it publishes to.
         stored, compacted: messages stored so far, and dropped by compaction.
+        settled: messages of which that is all, and that are replicated if they are to be.
     """
 
     def __init__(
@@ -46,10 +58,12 @@ class Producer:
         topic: str,
         max_batch: int,
         max_bytes: int,
+        follower: "WatermarkFollower | None" = None,
     ) -> None:
         self.topic = topic
         self.stored = 0
         self.compacted = 0
+        self.settled = 0
         self._connection = connection
         self._publishing = publishing
         self._max_batch = max_batch
@@ -65,8 +79,6 @@ class Producer:
         self._pieces: deque[tuple[Batch, bool]] = deque()
         # Messages that have left the gathering batch, in all.
         self._left = 0
-        # Messages of batches that the broker has confirmed, in all.
-        self._settled = 0
         # Batches in flight, and the functions that withdraw them.
         self._in_flight = 0
         self._withdrawals: deque[Callable[[], None]] = deque()
@@ -77,6 +89,15 @@ class Producer:
         # Messages, and bytes with offsets, of the largest batches that the ring has accepted.
         self._proven_count = 0
         self._proven_bytes = 0
+        # What knows the watermark; None: nothing waits for one.
+        self._follower = follower
+        # Of batches that are stored and not replicated yet, by a number of their own.
+        self._expected: dict[int, Acknowledgement] = {}
+        self._number = 0
+        # Held for as long as this lasts, or the follower would end in a pause.
+        self._idle: Acknowledgement | None = None
+        if follower is not None:
+            self._idle = follower.acknowledgement()
         self._failure: Callable[[], Exception] | None = None
         self._change: Wakeup | None = None
 
@@ -125,7 +146,7 @@ class Producer:
             Exception: why it could not be, in most cases a `ZaichikError`.
         """
         goal = self._left + len(self._payloads)
-        while self._settled < goal:
+        while self.settled < goal:
             await self._progress()
 
     def close(self, failure: Callable[[], Exception]) -> None:
@@ -138,6 +159,8 @@ class Producer:
         self._max_batch = 0
         self._empty()
         self._pieces.clear()
+        self._expected.clear()
+        self._idle = None
         for withdraw in self._withdrawals:
             withdraw()
         if self._change is not None:
@@ -209,7 +232,7 @@ class Producer:
         else:
             return
         try:
-            settle = partial(self._settle, batch, tombstones=tombstones)
+            settle = partial(self._settle, batch, self._promised(batch), tombstones=tombstones)
             withdraw = self._publishing.post(self.topic, batch, settle, tombstones=tombstones)
             self._withdrawals.append(withdraw)
         except Exception as error:
@@ -219,6 +242,30 @@ class Producer:
             self._in_flight += 1
             self._on_trial = not self._is_proven(batch.count, batch.size)
 
+    def _promised(self, batch: Batch) -> _Promised | None:
+        """Returns what waits for a batch to be replicated; None if nothing has to."""
+        if self._follower is None:
+            return None
+        self._number += 1
+        on_outcome = partial(self._acknowledged, self._number, batch.count)
+        return self._number, self._follower.acknowledgement(on_outcome)
+
+    def _expect(self, promised: _Promised, reply: Published) -> None:
+        """Wait for the watermark to pass a batch that is stored."""
+        number, acknowledgement = promised
+        self._expected[number] = acknowledgement
+        acknowledgement.expect(reply.first_offset, reply.stored)
+
+    def _acknowledged(self, number: int, count: int, failure: Lost | None) -> None:
+        """Handle the outcome of a batch that was stored."""
+        self._expected.pop(number, None)
+        if failure is None:
+            self.settled += count
+        else:
+            self.close(failure)
+        if self._change is not None:
+            self._change.set()
+
     def _empty(self) -> None:
         """Begin another batch to gather."""
         self._keys = []
@@ -226,7 +273,14 @@ class Producer:
         self._bytes = 0
         self._tombstones = None
 
-    def _settle(self, batch: Batch, outcome: Frame | Lost, *, tombstones: bool) -> None:
+    def _settle(
+        self,
+        batch: Batch,
+        promised: _Promised | None,
+        outcome: Frame | Lost,
+        *,
+        tombstones: bool,
+    ) -> None:
         """Handle the outcome of a batch; the next one may be sent now."""
         self._in_flight -= 1
         self._withdrawals.popleft()
@@ -234,7 +288,10 @@ class Producer:
             case Published():
                 self.stored += outcome.stored
                 self.compacted += outcome.compacted
-                self._settled += batch.count
+                if promised is None:
+                    self.settled += batch.count
+                else:
+                    self._expect(promised, outcome)
                 self._proven_count = max(self._proven_count, batch.count)
                 self._proven_bytes = max(self._proven_bytes, _with_offsets(batch.count, batch.size))
             case Error(code=ErrorCode.BATCH_TOO_LARGE) if batch.count > 1:

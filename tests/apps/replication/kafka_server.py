@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -145,6 +145,14 @@ class Kafka:
         new = NewTopic(topic, num_partitions=partitions, config=config)
         admin = self.admin()
         admin.create_topics([new])[topic].result()
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic, if it is there; returns when it is gone."""
+        admin = self.admin()
+        while topic in admin.list_topics(timeout=START_SECONDS).topics:
+            # Kafka says when it has begun, and a moment later it is done.
+            with suppress(Exception):
+                admin.delete_topics([topic])[topic].result()
 
     def records(self, topic: str, isolation: str = "read_committed") -> list:
         """Read what is in a topic's only partition, from its first record to its last.

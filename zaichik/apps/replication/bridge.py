@@ -38,7 +38,7 @@ from zaichik.apps.replication.transactions import TIMEOUT_SECONDS, Transactions
 logger = logging.getLogger("zaichik.replication.bridge")
 
 POLL_SECONDS = 0.25  # how long it takes to notice that it is to stop, or was reconnected
-LOOK_SECONDS = 1.0  # between two looks at the topic's end, and at the topic of Kafka
+LOOK_SECONDS = 1.0  # between two looks at the topic's end
 LOG_SECONDS = 60.0  # between two lines of progress in the log
 PAUSE_SECONDS = 1.0  # before another producer takes over from one that was lost
 
@@ -126,7 +126,6 @@ class Bridge:
         self._missing = 0
         # When it was done last.
         self._looked = 0.0
-        self._checked = 0.0
         self._logged = time.monotonic()
         self._logged_next = 0
 
@@ -266,13 +265,12 @@ class Bridge:
             subscription.commit_nowait(settled - 1)
 
     def _check_place(self, place: Place) -> None:
-        """Look from time to time whether the topic of Kafka is still the same one."""
-        now = time.monotonic()
-        if now - self._checked < LOOK_SECONDS:
-            return
-        found = self._destination.place()
-        self._checked = now
-        if (found.cluster, found.topic_id) != (place.cluster, place.topic_id):
+        """Refuse to go on if the topic of Kafka is another one than at the start.
+
+        Kafka commits what was written to a topic that is being deleted. If the topic is the same
+        one after the commit, the round is in it.
+        """
+        if self._destination.topic_id() != place.topic_id:
             raise CannotReplicate(
                 f"Kafka's topic {self._kafka_topic} was deleted and made again: what was there is "
                 "gone, and the broker may not have it any more. Start the bridge again to see"

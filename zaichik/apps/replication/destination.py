@@ -12,6 +12,7 @@
 What differs is refused by name, and can be accepted by name; several partitions cannot.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -23,10 +24,18 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from zaichik.apps.replication.acceptable import SETTINGS
 from zaichik.apps.replication.errors import CannotReplicate
 from zaichik.apps.replication.record import MOST_OVERHEAD
-from zaichik.apps.replication.servers import ASK_SECONDS, Servers, Waiting, error_of, reason_of
+from zaichik.apps.replication.servers import (
+    ASK_SECONDS,
+    NOT_KNOWN_YET,
+    Servers,
+    Waiting,
+    error_of,
+    reason_of,
+)
 
 DEFAULT_REPLICATION = 3
 _FOR_EVER = "-1"
+KNOWN_SECONDS = 60.0  # in which all of Kafka's servers know a topic that was made
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +82,11 @@ class Destination:
         self._needed = max_message + MOST_OVERHEAD
         # It outlives the questions: without it they would be given up.
         self._admin: AdminClient = servers.admin()
+        # Until then, a server of Kafka that does not know the topic may only be slow.
+        self._known_by = 0.0
 
     def create(self) -> bool:
-        """Returns whether the topic was made; it may be there.
+        """Returns whether the topic was made; it may be there. In the next minute it is waited for.
 
         Raises:
             CannotReplicate: Kafka refuses to make it.
@@ -89,6 +100,7 @@ class Destination:
         )
         try:
             self._ask(lambda: self._admin.create_topics([new], request_timeout=ASK_SECONDS))
+            self._known_by = time.monotonic() + KNOWN_SECONDS
         except KafkaException as error:
             if error_of(error).code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
@@ -125,7 +137,7 @@ class Destination:
             CannotReplicate: it is not there, or has partitions or settings that lose messages.
             Stopped: the bridge is to stop.
         """
-        place = self.place()
+        topic_id = self.topic_id()
         settings = self._settings()
         differences = [
             difference
@@ -142,21 +154,20 @@ class Destination:
         most_bytes = self._needed
         if settings.get("max.message.bytes", "").isdigit():
             most_bytes = int(settings["max.message.bytes"])
-        return Place(place.cluster, place.topic_id, most_bytes)
+        return Place(self._cluster_id(), topic_id, most_bytes)
 
-    def place(self) -> Place:
-        """Returns what identifies the topic.
+    def topic_id(self) -> str:
+        """Returns the id of the topic: another one of its name has another.
 
         Raises:
             CannotReplicate: it is not there, or has other than one partition.
             Stopped: the bridge is to stop.
         """
+        topics = TopicCollection([self._topic])
         try:
-            topics = TopicCollection([self._topic])
             found = self._ask(
                 lambda: self._admin.describe_topics(topics, request_timeout=ASK_SECONDS)
             )
-            cluster = self._ask(lambda: self._admin.describe_cluster(request_timeout=ASK_SECONDS))
         except KafkaException as error:
             if error_of(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise CannotReplicate(
@@ -171,7 +182,16 @@ class Destination:
                 f"Kafka's topic {self._topic} has {len(found.partitions)} partitions, and only one "
                 "keeps the order of messages: choose another topic, which --create makes"
             )
-        return Place(cluster.cluster_id or "", str(found.topic_id), self._needed)
+        return str(found.topic_id)
+
+    def _cluster_id(self) -> str:
+        try:
+            found = self._ask(lambda: self._admin.describe_cluster(request_timeout=ASK_SECONDS))
+        except KafkaException as error:
+            raise CannotReplicate(
+                f"Kafka does not tell its cluster's id: {reason_of(error)}"
+            ) from error
+        return found.cluster_id or ""
 
     def _settings(self) -> Mapping[str, str]:
         resource = ConfigResource(ResourceType.TOPIC, self._topic)
@@ -200,12 +220,16 @@ class Destination:
 
     def _ask(self, begin: Callable[[], Any]) -> Any:
         """Returns the answer to a question about one thing, asked as often as it takes."""
-        return self._waiting.until_answered(lambda: _only(begin()))
+        passing: frozenset[int] = frozenset()
+        if time.monotonic() < self._known_by:
+            passing = NOT_KNOWN_YET
+        waiting = self._waiting
+        return waiting.until_answered(lambda: waiting.result_of(_only(begin())), passing)
 
 
-def _only(answers: Future[Any] | Mapping[Any, Future[Any]]) -> Any:
-    """Returns the result of the only question of a call."""
+def _only(answers: Future[Any] | Mapping[Any, Future[Any]]) -> Future[Any]:
+    """Returns the answer to the only question of a call."""
     if isinstance(answers, Future):
-        return answers.result()
-    (answer,) = dict(answers).values()
-    return answer.result()
+        return answers
+    (answer,) = answers.values()
+    return answer

@@ -61,5 +61,5 @@ class Gaps:
             found = json.loads(text)
             ranges = tuple((int(start), int(end)) for start, end in found["gaps"])
             return cls(ranges, int(found.get("gaps_from", 0)))
-        except (AttributeError, KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{text!r} is not a list of gaps") from error

@@ -3,9 +3,12 @@
 It is read backwards: the last 64 records, then 16 times as many, until one of a bridge is among
 them. (Of Kafka's offsets, many belong to no record: to ends of transactions, and to records that
 were never committed.)
+
+The first record is read as well: a topic that does not begin with offset 0 has lost something.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from confluent_kafka import (
@@ -18,16 +21,19 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from zaichik.apps.replication.acceptable import FOREIGN
+from zaichik.apps.replication.acceptable import FOREIGN, POSITION
 from zaichik.apps.replication.errors import CannotReplicate
 from zaichik.apps.replication.gaps import Gaps
-from zaichik.apps.replication.record import header_of
-from zaichik.apps.replication.servers import ASK_SECONDS, Servers, Waiting
+from zaichik.apps.replication.record import NotOurs, header_of
+from zaichik.apps.replication.servers import ASK_SECONDS, NOT_KNOWN_YET, Servers, Waiting, reason_of
 
 BACK = 64
 FURTHER = 16
 RECORDS = 1000  # of one call
 PARTITION = 0
+# Whoever accepts one of these accepts that the first records may be gone.
+_BEGINNINGS = frozenset({POSITION, "cleanup.policy", "retention.bytes", "retention.ms"})
+OTHERS_SECONDS = 1.0  # between two looks at transactions of others
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +82,24 @@ class CommittedEnd:
         self._servers = servers
         self._topic = topic
         self._waiting = waiting
-        self._accepts_foreign = FOREIGN in accepted
+        self._accepted = accepted
 
     def position(self) -> Position | None:
         """Returns the position that the last committed record says; None if there is none.
 
         Raises:
-            CannotReplicate: there are records of others in the topic.
+            CannotReplicate: there are records of others in the topic, or the first ones are gone,
+                or Kafka refuses.
             Stopped: the bridge is to stop.
-            KafkaException: Kafka refuses.
         """
         # Closed in any case: it has threads of its own.
         consumer = self._servers.consumer()
         try:
-            return self._waiting.until_answered(lambda: self._last(consumer))
+            return self._waiting.until_answered(lambda: self._last(consumer), NOT_KNOWN_YET)
+        except KafkaException as error:
+            raise CannotReplicate(
+                f"Kafka does not let its topic {self._topic} be read: {reason_of(error)}"
+            ) from error
         finally:
             consumer.close()
 
@@ -101,7 +111,7 @@ class CommittedEnd:
         somebody else ends when it takes too long.
 
         Raises:
-            Stopped, KafkaException: see `position`.
+            CannotReplicate, Stopped: see `position`.
         """
         admin = self._servers.admin()
         while True:
@@ -110,7 +120,8 @@ class CommittedEnd:
                 self._waiting.answered()
                 return
             self._waiting.unanswered(f"another program has a transaction open in {self._topic}")
-            self._waiting.stop.wait(1)
+            self._waiting.stop.wait(OTHERS_SECONDS)
+            self._waiting.check()
 
     def _end(self, admin: AdminClient, level: IsolationLevel) -> int:
         partition = TopicPartition(self._topic, PARTITION)
@@ -120,13 +131,20 @@ class CommittedEnd:
             answers = admin.list_offsets(
                 request, isolation_level=level, request_timeout=ASK_SECONDS
             )
-            return int(answers[partition].result().offset)
+            return int(self._waiting.result_of(answers[partition]).offset)
 
-        return self._waiting.until_answered(ask)
+        try:
+            return self._waiting.until_answered(ask, NOT_KNOWN_YET)
+        except KafkaException as error:
+            raise CannotReplicate(
+                f"Kafka does not tell where its topic {self._topic} ends: {reason_of(error)}"
+            ) from error
 
     def _last(self, consumer: Consumer) -> Position | None:
         here = TopicPartition(self._topic, PARTITION)
         low, high = consumer.get_watermark_offsets(here, timeout=ASK_SECONDS)
+        if high > low:
+            self._check_first(consumer, low)
         back = BACK
         while high > low:
             start = max(low, high - back)
@@ -135,6 +153,23 @@ class CommittedEnd:
                 return found
             back *= FURTHER
         return None
+
+    def _check_first(self, consumer: Consumer, low: int) -> None:
+        """Refuse to go on behind a beginning that is gone: the topic cannot be made again."""
+        if self._accepted & _BEGINNINGS:
+            return
+        consumer.assign([TopicPartition(self._topic, PARTITION, low)])
+        for record in _records(consumer, self._waiting.check):
+            with suppress(NotOurs):
+                first = header_of(record.headers()).offset
+                if first == 0:
+                    return
+                raise CannotReplicate(
+                    f"Kafka's topic {self._topic} begins with offset {first}: what came before is "
+                    "gone, because it expired there, or the topic was deleted and made again. "
+                    "Bridge to another topic of Kafka, which gets what the broker still has; or, "
+                    f"to go on with this one, --accept {POSITION}"
+                )
 
     def _read(self, consumer: Consumer, start: int) -> Position | None:
         """Returns the position that the last record from this one on says."""
@@ -153,7 +188,7 @@ class CommittedEnd:
         return found
 
     def _check_foreign(self, record: Message, error: ValueError) -> None:
-        if not self._accepts_foreign:
+        if FOREIGN not in self._accepted:
             raise CannotReplicate(
                 f"Kafka's topic {self._topic} has records that no bridge has written (the one at "
                 f"{record.offset()}: {error}): choose a topic that only the bridge writes to, or, "
@@ -168,11 +203,12 @@ def _records(consumer: Consumer, check: Callable[[], None]) -> Iterator[Message]
         KafkaException: Kafka does not answer, or refuses.
     """
     while True:
-        records = consumer.consume(RECORDS, timeout=ASK_SECONDS)
+        # For one only: `consume` waits until there are as many as it may return.
+        first = consumer.poll(ASK_SECONDS)
         check()
-        if not records:
+        if first is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
-        for record in records:
+        for record in (first, *consumer.consume(RECORDS, timeout=0)):
             error = record.error()
             if error is None:
                 yield record

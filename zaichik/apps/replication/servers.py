@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -18,9 +19,12 @@ from zaichik.apps.replication.errors import CannotReplicate, Stopped
 from zaichik.client.backoff import backoff
 
 logger = logging.getLogger("zaichik.replication.servers")
+# What librdkafka says: its sentences are not ours.
+_library = logging.getLogger("zaichik.replication.librdkafka")
 
 # A question that has no answer by then is asked again; between two, the bridge can be stopped.
 ASK_SECONDS = 5.0
+STOP_SECONDS = 0.25  # how long it takes to notice that the bridge is to stop
 # Between two questions to a Kafka that is away.
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
@@ -46,7 +50,7 @@ class _Whisper:
     """Has librdkafka's own log only where somebody looks for faults."""
 
     def log(self, _level: int, text: str, *values: object) -> None:
-        logger.debug(text, *values)
+        _library.debug(text, *values)
 
 
 class Servers:
@@ -129,8 +133,23 @@ class Waiting:
             self._is_away = False
             logger.warning("Kafka answers again")
 
-    def until_answered(self, ask: Callable[[], T]) -> T:
+    def result_of(self, answer: Future[T]) -> T:
+        """Returns what Kafka's client answers in another thread.
+
+        Raises:
+            Stopped: the bridge is to stop.
+            KafkaException: Kafka refuses, or does not answer.
+        """
+        while not wait([answer], STOP_SECONDS).done:
+            self.check()
+        return answer.result()
+
+    def until_answered(self, ask: Callable[[], T], passing: frozenset[int] = frozenset()) -> T:
         """Returns what a question to Kafka returns, asked as often as it takes.
+
+        Args:
+            ask: the question.
+            passing: codes of further errors that pass if one waits.
 
         Raises:
             Stopped: the bridge is to stop.
@@ -142,7 +161,7 @@ class Waiting:
             try:
                 answer = ask()
             except KafkaException as error:
-                if not is_away(error):
+                if not is_away(error) and error_of(error).code() not in passing:
                     raise
                 self.unanswered(reason_of(error))
                 self.stop.wait(next(pauses))
@@ -166,6 +185,14 @@ def reason_of(error: KafkaException | KafkaError) -> str:
     return f"{error.str()} ({error.name()})"
 
 
+# Of a topic that was just made: not all of Kafka's servers know it yet.
+NOT_KNOWN_YET = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
 # Nobody has answered, or the one who has does not know yet: asking again helps.
 _AWAY = frozenset(
     {

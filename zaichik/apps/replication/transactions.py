@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from zaichik.apps.replication.errors import CannotReplicate, ProducerLost, Replaced, Stopped
 from zaichik.apps.replication.servers import (
@@ -106,7 +106,6 @@ class Transactions:
         self._topic = topic
         self._waiting = waiting
         self._timeout_s = timeout_s
-        self._failure: KafkaError | None = None
         self._producer: Producer = servers.producer(
             {
                 "transactional.id": self.identity,
@@ -117,9 +116,9 @@ class Transactions:
                 "batch.size": min(BATCH_BYTES, most_bytes),
                 "message.max.bytes": most_bytes,
                 "queue.buffering.max.messages": QUEUED_RECORDS,
-                # The outcome of a round is that of its transaction.
+                # If a record was not delivered, the commit says so, and why. No callback is told of
+                # it: with a fatal error, confluent-kafka calls it with an exception that is set.
                 "delivery.report.only.error": True,
-                "on_delivery": self._note_failure,
             }
         )
 
@@ -151,7 +150,8 @@ class Transactions:
         Args:
             write: calls a function as `Producer.produce` for each record. It is called again if the
                 transaction was aborted.
-            check: is called before the commit; it raises if that must not be.
+            check: is called after the commit, and before each repetition. It raises if that was no
+                use, because the topic is another one by now.
 
         Raises:
             ProducerLost: a new producer has to look whether Kafka has the round.
@@ -162,24 +162,25 @@ class Transactions:
         pauses = backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             begun = time.monotonic()
-            self._failure = None
             try:
                 self._producer.begin_transaction()
                 write(self._produce)
                 self._flush()
-                check()
                 self._call(self._producer.commit_transaction)
             except KafkaException as error:
                 self._raise_if_fatal(error, begun)
                 self._abort(begun)
                 logger.warning("a round is sent to Kafka once more: %s", reason_of(error))
                 self._waiting.check()
+                # Perhaps it never will be delivered.
+                check()
                 self._waiting.stop.wait(next(pauses))
             except BaseException:
                 self._give_up()
                 raise
             else:
                 self._waiting.answered()
+                check()
                 return
 
     def _produce(self, *arguments: Any) -> None:
@@ -194,16 +195,13 @@ class Transactions:
 
     def _poll(self) -> None:
         self._producer.poll(CALL_SECONDS)
-        self._raise_failure()
         self._waiting.check()
 
     def _flush(self) -> None:
         began = time.monotonic()
         while self._producer.flush(CALL_SECONDS):
-            self._raise_failure()
             self._waiting.unanswered("records are not acknowledged")
             self._check_stopped(began)
-        self._raise_failure()
 
     def _call(self, call: Callable[[float], None]) -> None:
         """Call librdkafka until it has done it."""
@@ -239,14 +237,13 @@ class Transactions:
             logger.debug("a transaction is left for Kafka to abort: %s", error)
 
     def _raise_if_fatal(self, error: KafkaException, begun: float) -> None:
-        failure = self._failure or error_of(error)
-        hint = _REFUSED.get(failure.code())
+        found = error_of(error)
+        hint = _REFUSED.get(found.code())
         if hint is not None:
             self._give_up()
             raise CannotReplicate(
-                f"Kafka refuses a record for its topic {self._topic}: {reason_of(failure)}; {hint}"
+                f"Kafka refuses a record for its topic {self._topic}: {reason_of(error)}; {hint}"
             ) from error
-        found = error_of(error)
         if not found.fatal():
             return
         # After a transaction that took too long, Kafka says the same.
@@ -256,12 +253,3 @@ class Transactions:
                 "nothing of this one any more"
             ) from error
         raise ProducerLost(reason_of(error)) from error
-
-    def _note_failure(self, error: KafkaError | None, _message: Message) -> None:
-        # Those that follow are only told that the first one has failed.
-        if error is not None and self._failure is None:
-            self._failure = error
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise KafkaException(self._failure)

@@ -28,6 +28,7 @@ files:
   sasl.password=...
 """
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -53,10 +54,13 @@ from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, restated
 from zaichik.cli.progress import bars as progress_bars
 from zaichik.cli.signals import stopping
+from zaichik.client.errors import ZaichikError
 
 if TYPE_CHECKING:
     from zaichik.apps.replication.address import KafkaAddress
     from zaichik.apps.replication.bridge import Progress
+
+logger = logging.getLogger("zaichik.console.bridge")
 
 REPLACED = 4  # the exit code
 MISSING = (
@@ -120,15 +124,27 @@ async def run(arguments: Namespace, console: Console) -> None:
     except ModuleNotFoundError as error:
         raise Failure(MISSING) from error
     with (
+        _log_and_bar(arguments) as show,
+        _noted(arguments),
         restated(CannotReplicate),
         restated(Replaced, by=partial(Failure, code=REPLACED)),
-        _log_and_bar(arguments) as show,
     ):
         stop = threading.Event()
         async with stopping(lambda _: stop.set()) as tasks:
             if arguments.until_stdin_closes:
                 tasks.start_soon(_stop_when_closed, stop)
             await anyio.to_thread.run_sync(_replicate, arguments, console, stop, show)
+
+
+@contextmanager
+def _noted(arguments: Namespace) -> Iterator[None]:
+    """Has the log for programs say why the bridge ended."""
+    try:
+        yield
+    except (Failure, ZaichikError) as error:
+        if arguments.log_format == "json":
+            logger.error("the bridge has ended: %s", error)  # noqa: TRY400 (it is no bug)
+        raise
 
 
 async def _stop_when_closed(stop: threading.Event) -> None:
@@ -161,7 +177,9 @@ def _replicate(
     connecting = blocking.connect(
         arguments.connect, name="zaichik bridge", reconnect=arguments.reconnect
     )
-    with connecting as client, screen.without_warnings("zaichik.client.subscription"):
+    # What was missed is told as a gap, and a watermark that a restart has lost is published again.
+    quiet = screen.at_level(logging.ERROR, "zaichik.client.subscription", "zaichik.client.epochs")
+    with connecting as client, quiet:
         Bridge(
             client,
             arguments.topic,

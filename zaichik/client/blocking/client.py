@@ -4,7 +4,7 @@ Most are driven by the thread that calls (see `driver`). Those that may wait for
 that last, such as subscriptions, are driven by the event loop.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import partial
@@ -22,6 +22,7 @@ from zaichik.client.endpoint import Endpoint
 from zaichik.client.epochs import LostTopic
 from zaichik.client.forking import unwatch, watch
 from zaichik.client.messages import (
+    AckedBy,
     BatchResult,
     CommitMode,
     Duration,
@@ -30,6 +31,7 @@ from zaichik.client.messages import (
     Missed,
     PatternEvent,
     Payload,
+    PublishResult,
     StartAt,
     batch_of,
 )
@@ -53,6 +55,7 @@ def connect(
     reconnect: float = RECONNECT_SECONDS,
     silence_timeout: float = SILENCE_SECONDS,
     on_new_epoch: Literal["warn", "raise"] = "warn",
+    acked_by: Mapping[str, AckedBy] | None = None,
 ) -> Iterator["Client"]:
     """Returns a client that stays connected for as long as the block lasts.
 
@@ -72,6 +75,7 @@ def connect(
         reconnect=reconnect,
         silence_timeout=silence_timeout,
         on_new_epoch=on_new_epoch,
+        acked_by=acked_by,
     )
     with LoopThread.running() as thread, thread.entered(connecting) as inner:
         driver = Driver(thread, inner.connection)
@@ -126,7 +130,29 @@ class Client:
     forget_dead = driving(asynchronous.Client.forget_dead)
     forget_name = driving(asynchronous.Client.forget_name)
     ping = driving(asynchronous.Client.ping)
-    publish = driving(asynchronous.Client.publish)
+
+    def publish(
+        self,
+        topic: str,
+        payload: Payload | None,
+        key: Key = None,
+        *,
+        acked_by: AckedBy | None = None,
+    ) -> PublishResult:
+        """Publishes one message; returns its result once it is readable (PUB-1).
+
+        With `acked_by`, once it is replicated, too (AK-1). See `zaichik.Client.publish`.
+
+        Raises:
+            MessageTooLarge, TableFull, InvalidField, ValueError: see there.
+            NotLossless, NoSuchTopic, ReplicationLost: see there.
+        """
+        publish = asynchronous.Client.publish
+        by = self._inner.acknowledges(topic, acked_by)
+        if by is None:
+            return self._driver.call(publish, self._inner, topic, payload, key)
+        # It waits for more than a reply.
+        return self._thread.call(partial(publish, self._inner, topic, payload, key, acked_by=by))
 
     def publish_batch(
         self,
@@ -136,6 +162,7 @@ class Client:
         producer: int = 0,
         number: int = 0,
         tombstones: bool = False,
+        acked_by: AckedBy | None = None,
     ) -> BatchResult:
         """Publishes several messages, all or none; returns their result (PUB-2).
 
@@ -143,14 +170,16 @@ class Client:
 
         Raises:
             BatchTooLarge, SequenceGap, ProducerUnknown, TableFull, ValueError: see there.
+            NotLossless, NoSuchTopic, ReplicationLost: see there.
         """
         # Here, because it may run the program's own code, for any length of time.
         if not isinstance(batch, Batch):
             batch, tombstones = batch_of(batch, tombstones=tombstones)
         publish = asynchronous.Client.publish_batch
-        if producer:
-            # It may wait for a timer.
-            numbered = partial(
+        by = self._inner.acknowledges(topic, acked_by)
+        if producer or by is not None:
+            # It may wait for a timer, or for more than a reply.
+            crossing = partial(
                 publish,
                 self._inner,
                 topic,
@@ -158,12 +187,18 @@ class Client:
                 producer=producer,
                 number=number,
                 tombstones=tombstones,
+                acked_by=by,
             )
-            return self._thread.call(numbered)
+            return self._thread.call(crossing)
         return self._driver.call(publish, self._inner, topic, batch, tombstones=tombstones)
 
     def producer(
-        self, topic: str, *, max_batch: int = 1000, max_bytes: int = 256 * 1024
+        self,
+        topic: str,
+        *,
+        max_batch: int = 1000,
+        max_bytes: int = 256 * 1024,
+        acked_by: AckedBy | None = None,
     ) -> AbstractContextManager[Producer]:
         """Returns a producer for the topic, which is flushed when the block ends, unless by Ctrl-C.
 
@@ -171,9 +206,14 @@ class Client:
             topic: the topic to publish to.
             max_batch: the most messages in a batch.
             max_bytes: the most bytes in a batch; a single message may have more.
+            acked_by: "kafka": `flush`, and the end of the block, wait until Kafka has the messages,
+                too (AK-1).
+
+        Raises:
+            NotLossless, NoSuchTopic, ValueError: see `zaichik.Client.publish`.
         """
         return self._thread.entered(
-            Producer.of(self._thread, self._inner, topic, max_batch, max_bytes)
+            Producer.of(self._thread, self._inner, topic, max_batch, max_bytes, acked_by)
         )
 
     @overload
@@ -189,6 +229,7 @@ class Client:
         name: str = ...,
         events: Literal[False] = ...,
         commit: CommitMode = ...,
+        acked_by: AckedBy | None = ...,
         shared: Literal[False] = ...,
     ) -> AbstractContextManager[Subscription[Message]]: ...
 
@@ -205,6 +246,7 @@ class Client:
         name: str = ...,
         events: bool,
         commit: CommitMode = ...,
+        acked_by: AckedBy | None = ...,
         shared: Literal[False] = ...,
     ) -> AbstractContextManager[Subscription[Message | Missed]]: ...
 
@@ -236,6 +278,7 @@ class Client:
         name: str = "",
         events: bool = False,
         commit: CommitMode = "automatic",
+        acked_by: AckedBy | None = None,
         shared: bool = False,
         timeout: Duration = DEFAULT_TIMEOUT,
         max_deliveries: int = DEFAULT_MAX_DELIVERIES,
@@ -251,7 +294,7 @@ class Client:
 
         Raises:
             OffsetAhead, EpochChanged, NoSuchTopic, TooManySubscriptions, InvalidField, Unsupported,
-                ValueError: see there.
+                NotLossless, ValueError: see there.
         """
         if credit is None and not shared:
             credit = DEFAULT_CREDIT
@@ -265,6 +308,7 @@ class Client:
             "name": name,
             "events": events,
             "commit": commit,
+            "acked_by": acked_by,
             "shared": shared,
             "timeout": timeout,
             "max_deliveries": max_deliveries,

@@ -17,7 +17,7 @@ from zaichik.client.blocking.interrupts import held_back
 from zaichik.client.blocking.thread import LoopThread
 from zaichik.client.connection import CLOSE_SECONDS
 from zaichik.client.forking import unwatch, watch
-from zaichik.client.messages import Key, Payload, check_size, key_bytes, payload_bytes
+from zaichik.client.messages import AckedBy, Key, Payload, check_size, key_bytes, payload_bytes
 from zaichik.client.producer import Producer as AsynchronousProducer
 from zaichik_protocol import Welcome
 
@@ -46,9 +46,12 @@ class Producer:
         topic: str,
         max_batch: int,
         max_bytes: int,
+        acked_by: AckedBy | None,
     ) -> AsyncIterator[Self]:
         """Returns a producer, which is flushed when the block ends, unless it is cancelled."""
-        async with client.producer(topic, max_batch=max_batch, max_bytes=max_bytes) as inner:
+        async with client.producer(
+            topic, max_batch=max_batch, max_bytes=max_bytes, acked_by=acked_by
+        ) as inner:
             producer = cls(thread, inner, client.welcome)
             watch(producer.inherited)
             try:
@@ -80,6 +83,11 @@ class Producer:
     def compacted(self) -> int:
         """Messages dropped by compaction so far."""
         return self._inner.compacted
+
+    @property
+    def settled(self) -> int:
+        """Messages of which that is all, and that are replicated if they are to be."""
+        return self._inner.settled
 
     def send(self, payload: Payload | None, key: Key = None) -> None:
         """Queue a message; waits only if many are queued already.
