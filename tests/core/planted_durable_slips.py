@@ -905,14 +905,14 @@ DURABLE_SLIPS = [
     ),
     Slip(
         "what is lost takes less room than it did",
-        "_records",
+        "storage.repair.repairing:_records",
         "bytes(max(size - HEADER.size, 0))",
         'b""',
         "storage/repair/test_repairing.py",
     ),
     Slip(
         "what is lost is one record, however large",
-        "_records",
+        "storage.repair.repairing:_records",
         "left < 2 * AT_ONCE",
         "True",
         "storage/repair/test_repairing.py",
