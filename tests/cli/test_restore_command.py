@@ -21,7 +21,7 @@ def asked(patchable, monkeypatch):
         records=[message(0, settings=SETTINGS), message(1), gap(2, 5, 1001), message(5)]
     )
 
-    def restore(folder, topic, servers, kafka_topic, *, skip, pairs, fences, tell):
+    def restore_topic(folder, topic, servers, kafka_topic, *, skip, pairs, fences, tell):
         asked.servers, asked.kafka_topic, asked.fences = servers.addresses, kafka_topic, fences
         opened(folder)[1].release()
         if isinstance(asked.records, Exception):
@@ -29,7 +29,7 @@ def asked(patchable, monkeypatch):
         tell(2, 5)
         return restored(folder, asked.records, topic, skip, pairs)
 
-    monkeypatch.setattr(module, "restore", restore)
+    monkeypatch.setattr(module, "restore_topic", restore_topic)
     return asked
 
 

@@ -28,7 +28,7 @@ bug = partial(planted_bugs.bug, table=BUGS)
 @bug("P1", "P3")
 def what_is_sent_again_gets_a_new_number(monkeypatch):
     def make(real):
-        def resume(self, *, is_new, is_same):
+        def resume(self, *, is_new, is_same, is_restored):
             real(self, is_new=True, is_same=False)
 
         return resume

@@ -266,8 +266,8 @@ def a_restart_forgets_producers(monkeypatch):
 @bug("P1", "P3")
 def our_client_takes_a_new_boot_for_a_new_epoch(monkeypatch):
     def make(real):
-        def resume(self, *, is_new, is_same):
-            real(self, is_new=is_new, is_same=is_same and not is_new)
+        def resume(self, *, is_new, is_same, is_restored):
+            real(self, is_new=is_new, is_same=is_same and not is_new, is_restored=is_restored)
 
         return resume
 

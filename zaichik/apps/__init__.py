@@ -8,7 +8,7 @@ What an app needs beyond that is here, with the reason:
 | --- | --- | --- |
 | `audit`, `demo`, `views`, `work` | nothing | |
 | `watch` | `apps.views` | what was polled is shown safely, and with what it lacks |
-| `recording`, `replication` | nothing | |
+| `recording` | nothing | |
 | `statistics` | `apps.recording` | recordings are one of its sources |
 | `replication` | `core.settings`, `storage` | a restore writes a topic where no broker runs |
 | `spark` | `apps.recording`, `apps.statistics` | the same columns, and the same numbers |

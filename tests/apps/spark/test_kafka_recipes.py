@@ -38,11 +38,15 @@ def cook(kafka, jars, tmp_path):
     def run(broker, title):
         program = Path(__file__).with_name("kafka_recipe.py")
         folders = [Path(__file__).parent, Path(__file__).parents[2]]
+        places = (jars, tmp_path, broker.address, kafka.address)
         done = subprocess.run(
-            [sys.executable, str(program), jars, str(tmp_path), broker.address, kafka.address, title],
+            [sys.executable, str(program), *map(str, places), title],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
-            capture_output=True, text=True, timeout=SECONDS, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
 
     return run

@@ -29,7 +29,7 @@ MOST_BYTES = 1_000_000  # of what is sent together: nothing is
 Tell = Callable[[int, int], None]
 
 
-def restore(
+def restore_topic(
     folder: Path,
     topic: str,
     servers: Servers,

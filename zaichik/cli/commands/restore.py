@@ -105,13 +105,13 @@ def _restored(arguments: Namespace, tell: Callable[[int, int], None]) -> Restore
     try:
         from zaichik.apps.replication.committed import CannotRead
         from zaichik.apps.replication.errors import CannotReplicate
-        from zaichik.apps.replication.restore import restore
+        from zaichik.apps.replication.restore import restore_topic
         from zaichik.apps.replication.servers import Servers
     except ModuleNotFoundError as error:
         raise Failure(MISSING) from error
     try:
         with restated(CannotRead, CannotReplicate, CannotRestore, DiskFull, StorageFailed):
-            return restore(
+            return restore_topic(
                 arguments.data,
                 arguments.topic,
                 Servers(arguments.kafka.servers, arguments.kafka_config),
