@@ -20,10 +20,10 @@ import anyio
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.serving import port_in, serving  # noqa: E402
-from zaichik.client.client import Client, connect  # noqa: E402
-from zaichik.client.messages import AckedBy  # noqa: E402
-from zaichik.client.replication.watermark import (  # noqa: E402
+from benchmarks.serving import port_in, serving
+from zaichik.client.client import Client, connect
+from zaichik.client.messages import AckedBy
+from zaichik.client.replication.watermark import (
     CAPACITY,
     RETENTION,
     Watermark,

@@ -739,6 +739,14 @@ def test_the_gateway_for_mqtt_is_measured():
 
 
 @pytest.mark.long
+def test_what_acknowledgement_after_replication_costs_is_measured():
+    done = run("benchmarks.acked", "--messages", "5", "--tasks", "3", "--each", "2", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert [line[:2] for line in lines[1:]] == [["0", "-"], ["0", "kafka"]]
+
+
+@pytest.mark.long
 def test_what_looking_costs_is_measured():
     done = run("benchmarks.views", "--quick")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Bugs in acknowledgements after replication: something is acknowledged, or given out, that is lost.
+"""Bugs in acknowledgements after replication: what is lost is acknowledged, or given out.
 
 They are slips as those in `planted_slips.py`, in a table of their own.
 """
