@@ -753,6 +753,14 @@ def test_a_cluster_is_measured_and_more_of_it_computed():
 
 
 @pytest.mark.long
+def test_what_acknowledgement_after_replication_costs_is_measured():
+    done = run("benchmarks.acked", "--messages", "5", "--tasks", "3", "--each", "2", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert [line[:2] for line in lines[1:]] == [["0", "-"], ["0", "kafka"]]
+
+
+@pytest.mark.long
 def test_what_looking_costs_is_measured():
     done = run("benchmarks.views", "--quick")
     assert done.returncode == 0, done.stderr

@@ -22,6 +22,7 @@ from planted_kafka_slips import KAFKA_SLIPS
 from planted_pattern_slips import PATTERN_SLIPS
 from planted_promises import BUGS
 from planted_queue_bugs import MODEL, WORLD
+from planted_replication_slips import REPLICATION_SLIPS
 from planted_shared_slips import SHARED_SLIPS
 from planted_slips import SLIPS
 from planted_table_slips import TABLE_SLIPS
@@ -313,6 +314,7 @@ def test_every_bug_that_is_kept_can_still_be_planted():
         *PATTERN_SLIPS,
         *SHARED_SLIPS,
         *COMMIT_SLIPS,
+        *REPLICATION_SLIPS,
         *APP_SLIPS,
     ]
     mutants = [*SHIPPED_MUTANTS, *SHARED_MUTANTS, *KILLED_MUTANTS]
@@ -412,6 +414,7 @@ def test_every_test_that_must_find_a_slip_exists():
         *PATTERN_SLIPS,
         *SHARED_SLIPS,
         *COMMIT_SLIPS,
+        *REPLICATION_SLIPS,
         *APP_SLIPS,
     ]:
         file, _, name = slip.test.partition("::")

@@ -14,6 +14,7 @@ from planted_following_slips import FOLLOWING_SLIPS
 from planted_http_slips import HTTP_SLIPS
 from planted_pattern_slips import PATTERN_SLIPS
 from planted_promises import BUGS
+from planted_replication_slips import REPLICATION_SLIPS
 from planted_shared_slips import SHARED_SLIPS
 from planted_slips import SLIPS
 from sampling import sampled
@@ -50,6 +51,7 @@ ALL_SLIPS = [
     *PATTERN_SLIPS,
     *SHARED_SLIPS,
     *COMMIT_SLIPS,
+    *REPLICATION_SLIPS,
     *HTTP_SLIPS,
 ]
 PAGE = Path(__file__).parents[2] / "docs" / "run" / "reliability.md"

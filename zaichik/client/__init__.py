@@ -12,6 +12,7 @@ The files, from what a program calls down to the socket:
 | `receiver` | what an inbox is to its connection: it gets events, and is made again after a loss |
 | `patterns/` | one subscription to all topics of a kind |
 | `work/` | shared names: one of several workers, who settle each message by itself |
+| `replication/` | publishes and subscriptions that wait until messages are in Kafka, too |
 | `epochs` | whether topics are still the same after a reconnection, and creating them again |
 | `opening`, `connection` | requests and their replies, and what to send again over a new socket |
 | `transport`, `heartbeat` | the current socket: reading, writing, replacing it when it is lost |

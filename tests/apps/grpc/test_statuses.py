@@ -35,6 +35,8 @@ def test_it_has_no_code_that_nothing_has():
     assert STATUSES.keys() - codes == {
         "CONNECT_FAILED",
         "CONNECTION_LOST",
+        "NOT_LOSSLESS",
+        "REPLICATION_LOST",
         "TOPIC_SHRUNK",
         "UNEXPECTED_REPLY",
     }

@@ -236,7 +236,7 @@ KAFKA_SLIPS = [
     slip(
         "a topic that a client makes has the default ring",
         "topics:Topics._create",
-        "{'capacity': self._capacity} | wanted",
+        "self._in_memory | wanted",
         "wanted",
         "test_topics:test_a_topic_made_by_a_client_keeps_a_million_messages",
     ),

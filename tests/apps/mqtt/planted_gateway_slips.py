@@ -181,21 +181,21 @@ GATEWAY_SLIPS = [
     ),
     Slip(
         "a message is in its topic before it is in the table",
-        "mqtt.publisher:Publisher.publish",
+        "mqtt.publisher:Publisher._stored",
         """
         await self._store_retained([item for item in items if item.message.retain])
         good = [item for item in items if not item.code.is_failure]
         for space in self._spaces.names:
             mine = [item for item in good if item.space == space]
             for batch in self._batches(via, mine):
-                await self._store(via, space, batch, publisher, number)
+                await self._store(via, space, batch, publisher, number, acked_by)
         """,
         """
         good = [item for item in items if not item.code.is_failure]
         for space in self._spaces.names:
             mine = [item for item in good if item.space == space]
             for batch in self._batches(via, mine):
-                await self._store(via, space, batch, publisher, number)
+                await self._store(via, space, batch, publisher, number, acked_by)
         await self._store_retained([item for item in items if item.message.retain])
         """,
         f"{RETAINED}::test_a_message_is_in_the_table_before_it_is_in_its_topic",

@@ -23,6 +23,7 @@ _ANCHORS = {
     "UNS": "uns-clo-leaving",
     "CLO": "uns-clo-leaving",
     "PUB": "pub-publishing",
+    "AK": "ak-acknowledged-after-replication",
     "EXP": "exp-explaining",
     "ERR": "err-errors",
 }
@@ -64,7 +65,7 @@ def _entry(section: Section) -> str:
 
 def _links(section: Section) -> Iterator[str]:
     for rule in section.rules.split():
-        yield f"[{rule}](../understand/semantics.md#{_ANCHORS[rule[:3]]})"
+        yield f"[{rule}](../understand/semantics.md#{_ANCHORS[rule.partition('-')[0]]})"
     if (chapter := section.chapter) is not None:
         yield (
             f"[chapter {chapter.number:02}, "

@@ -110,6 +110,36 @@ CLIENT_SIDE = (
         page="run/durability.md",
     ),
     Section(
+        code="NOT_LOSSLESS",
+        title="the topic could lose messages before",
+        what="What you publish, or read, is to be acknowledged by Kafka (`acked_by`), and the "
+        "topic could lose messages before its bridge has copied them: it evicts them, or they "
+        "expire, or it is a table. Nothing was stored.",
+        why="A message that is gone before the bridge comes to it would never be acknowledged, "
+        "or, worse, be taken for replicated.",
+        rules="AK-1 RET-9",
+        then="Create a topic that keeps everything until it is read: `zaichik create TOPIC "
+        "--overflow reject --retention forever`, with `--durable` if the broker has a folder. The "
+        "settings of a topic can't be changed, so an old one has to be deleted first, or take "
+        "another name. Or publish without `acked_by`.",
+        page="use/python.md#acknowledged-by-kafka",
+    ),
+    Section(
+        code="REPLICATION_LOST",
+        title="stored, and not known to be replicated",
+        what="The broker has stored the message, and Kafka will not get it, or nobody can know "
+        "whether it has. It was gone before the bridge could read it, or the topic was deleted or "
+        "made anew, or the broker was restarted and has lost it.",
+        why="The watermark that a bridge publishes has the topic's epoch and all gaps. What lies "
+        "in a gap is not acknowledged because the watermark has passed it.",
+        rules="AK-1 AK-2",
+        then="Publish it again if it must be in Kafka; `error.topic` and `error.offset` say which "
+        "one it was. `zaichik describe TOPIC` shows whether the topic is still lossless, and "
+        "whether the bridge's name, `replica/kafka`, is there: without it the topic waits for "
+        "nobody.",
+        page="use/python.md#acknowledged-by-kafka",
+    ),
+    Section(
         code="NOT_AN_ADDRESS",
         title="the text isn't the address of a broker",
         what="It is not HOST:PORT, zaichik://HOST:PORT or "
