@@ -1,8 +1,10 @@
 """A topic and its recording as one table, and as one stream."""
 
 import pickle
+import re
 import shutil
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -387,3 +389,29 @@ def test_a_query_that_is_started_again_goes_on_over_the_end_of_the_recording(
     run_once()
     written = spark.read.parquet(str(tmp_path / "out"))
     assert [row["offset"] for row in written.orderBy("offset").collect()] == list(range(120))
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "use" / "archive.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.long  # what it runs has tests above
+def test_the_page_is_run_as_it_stands(spark, broker, tmp_path, capsys):
+    broker.create("orders", retention_ttl="forever")
+    broker.publish("orders", numbered(10))
+    with blocking.connect(port=broker.port) as client:
+        record(client, "orders", tmp_path / "archive")
+    broker.publish("orders", numbered(5, 10))
+    names = {
+        "spark": spark,
+        "broker": broker.address,
+        "archive": str(tmp_path / "archive"),
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "folder": str(tmp_path / "out"),
+    }
+    table, stream = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[-2:]
+    exec(table, names)  # noqa: S102 (our own document)
+    assert "| [6B 30]|    5|" in capsys.readouterr().out
+    exec(stream, names)  # noqa: S102 (our own document)
+    names["query"].processAllAvailable()
+    names["query"].stop()
+    assert spark.read.parquet(names["folder"]).count() == 15
