@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from embedded import START_US, embedded_broker
+from hypothesis import given
+from hypothesis import strategies as st
 
 from zaichik.apps.recording import archive, recorder
 from zaichik.apps.recording.archive import Archive
@@ -16,6 +18,7 @@ from zaichik.apps.recording.pieces import Piece, pieces, pieces_of
 from zaichik.apps.recording.recorder import record
 from zaichik.apps.recording.stores import Store, StoreRefused, StoreUnavailable
 from zaichik.client import blocking
+from zaichik.client.errors import ConnectionLost
 from zaichik_protocol import Batch, Messages
 
 DAY_US = 86_400 * 1_000_000
@@ -129,6 +132,19 @@ def test_what_is_in_two_objects_is_read_from_one(parts, expected):
     found = pieces(paths)
     assert [(piece.epoch, piece.start, piece.end) for piece in found] == expected
     assert all(isinstance(piece, Piece) for piece in found)
+
+
+@given(st.lists(st.tuples(st.integers(1, 2), st.integers(0, 30), st.integers(1, 15)), max_size=8))
+def test_whatever_recorders_have_written_is_read_once_and_none_of_it_is_left_out(parts):
+    """AR-3."""
+    paths = [f"t/{epoch}-{start}-{start + count}.parquet" for epoch, start, count in parts]
+    read = [
+        (piece.epoch, offset) for piece in pieces(paths) for offset in range(piece.start, piece.end)
+    ]
+    there = {
+        (epoch, offset) for epoch, start, count in parts for offset in range(start, start + count)
+    }
+    assert read == sorted(there)
 
 
 def test_an_object_that_is_none_of_ours_is_told(s3, store):
@@ -358,6 +374,22 @@ def test_a_recorder_under_the_same_name_takes_over(broker, client, s3, store):
     assert [row["offset"] for row in rows(s3)] == list(range(10))
     follow(client, store, 15)
     assert numbers(s3, store, epoch) == list(range(15))
+
+
+def test_what_was_read_is_written_when_the_broker_is_gone_for_good(broker, s3, store):
+    epoch = broker.create("t")
+    broker.publish("t", numbered(5))
+
+    def stop(progress):
+        if progress.next == 5:
+            broker.stop()
+
+    with (
+        blocking.connect(port=broker.port, reconnect=0) as client,
+        pytest.raises(ConnectionLost),
+    ):
+        follow(client, store, 1000, told=stop)
+    assert numbers(s3, store, epoch) == list(range(5))
 
 
 def test_two_recorders_under_two_names_cost_space_and_no_row(broker, client, s3, store):
