@@ -381,6 +381,11 @@ DEFERRED = (
         "each command has tests of its own",
     ),
     Deferred(
+        "tests/cli/test_record_into_store.py::test_after_a_recorder_was_killed_",
+        3.3,
+        "tests/apps/recording/test_archive.py ends recorders everywhere, without a program",
+    ),
+    Deferred(
         "tests/cli/test_record_command.py::test_wherever_a_recorder_",
         2.5,
         "a recorder is killed after a rename, and in the test before in the middle of a file",

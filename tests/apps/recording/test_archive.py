@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from embedded import START_US, embedded_broker
+from hypothesis import given
+from hypothesis import strategies as st
 
 from zaichik.apps.recording import archive, recorder
 from zaichik.apps.recording.archive import Archive
@@ -16,6 +18,7 @@ from zaichik.apps.recording.pieces import Piece, pieces, pieces_of
 from zaichik.apps.recording.recorder import record
 from zaichik.apps.recording.stores import Store, StoreRefused, StoreUnavailable
 from zaichik.client import blocking
+from zaichik.client.errors import ConnectionLost
 from zaichik_protocol import Batch, Messages
 
 DAY_US = 86_400 * 1_000_000
@@ -131,6 +134,19 @@ def test_what_is_in_two_objects_is_read_from_one(parts, expected):
     assert all(isinstance(piece, Piece) for piece in found)
 
 
+@given(st.lists(st.tuples(st.integers(1, 2), st.integers(0, 30), st.integers(1, 15)), max_size=8))
+def test_whatever_recorders_have_written_is_read_once_and_none_of_it_is_left_out(parts):
+    """AR-3."""
+    paths = [f"t/{epoch}-{start}-{start + count}.parquet" for epoch, start, count in parts]
+    read = [
+        (piece.epoch, offset) for piece in pieces(paths) for offset in range(piece.start, piece.end)
+    ]
+    there = {
+        (epoch, offset) for epoch, start, count in parts for offset in range(start, start + count)
+    }
+    assert read == sorted(there)
+
+
 def test_an_object_that_is_none_of_ours_is_told(s3, store):
     s3.objects["zaichik/topic=t/day=2023-11-14/mine.parquet"] = b"x"
     with pytest.raises(CannotRecord, match="EPOCH-START-END"):
@@ -156,15 +172,17 @@ def failing(s3, call, times, answer):
 
 @pytest.mark.parametrize("call", ["CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload"])
 def test_an_upload_that_failed_is_tried_again_with_credentials_that_are_found_then(
-    s3, store, call, caplog
+    s3, store, call, caplog, monkeypatch
 ):
     failing(s3, call, 2, (400, "ExpiredToken"))
+    reopened = []
+    monkeypatch.setattr(Store, "reopened", lambda self: reopened.append(self) or self)
     pauses = []
     one = Archive(store, "t", pause=pauses.append)
     one.add(7, [frame(0)])
     one.flush()
     assert names(s3) == ["7-0-2.parquet"]
-    assert pauses == [0.5, 1]
+    assert (pauses, len(reopened)) == ([0.5, 1], 2)
     assert caplog.text.count("trying again for a minute") == 1
 
 
@@ -346,18 +364,36 @@ def test_a_recorder_under_the_same_name_takes_over(broker, client, s3, store):
     broker.publish("t", numbered(10))
     began = []
 
+    def publish(progress):
+        if progress.next == 10 and len(began) == 1:
+            began.append(True)
+            broker.publish("t", numbered(5, 10))
+
     def take_over(progress):
         if progress.next == 10 and not began:
             began.append(True)
             with blocking.connect(port=broker.port) as other:
-                follow(other, store, 10)
-            broker.publish("t", numbered(5, 10))
+                follow(other, store, 15, told=publish)
 
     with pytest.raises(CannotRecord, match="another program has taken over the name 'archive'"):
         follow(client, store, 1000, told=take_over)
-    assert [row["offset"] for row in rows(s3)] == list(range(10))
-    follow(client, store, 15)
-    assert numbers(s3, store, epoch) == list(range(15))
+    assert names(s3) == [f"{epoch}-0-15.parquet"], "the older one leaves it to the newer one"
+
+
+def test_what_was_read_is_written_when_the_broker_is_gone_for_good(broker, s3, store):
+    epoch = broker.create("t")
+    broker.publish("t", numbered(5))
+
+    def stop(progress):
+        if progress.next == 5:
+            broker.stop()
+
+    with (
+        blocking.connect(port=broker.port, reconnect=0) as client,
+        pytest.raises(ConnectionLost),
+    ):
+        follow(client, store, 1000, told=stop)
+    assert numbers(s3, store, epoch) == list(range(5))
 
 
 def test_two_recorders_under_two_names_cost_space_and_no_row(broker, client, s3, store):

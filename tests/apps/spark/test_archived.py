@@ -1,9 +1,16 @@
 """A topic and its recording as one table, and as one stream."""
 
+import json
+import os
 import pickle
+import re
 import shutil
+import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
+import archived_s3
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
@@ -11,10 +18,12 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from zaichik.apps.recording import merging
 from zaichik.apps.recording.recorder import record
 from zaichik.apps.recording.recording import Recording
+from zaichik.apps.recording.stores import Store
 from zaichik.apps.spark.archived import RecordedRange
 from zaichik.apps.spark.columns import CHANGES, MESSAGES
 from zaichik.apps.spark.errors import BadOption
 from zaichik.apps.spark.reading import CannotRead
+from zaichik.apps.spark.session import find_java
 from zaichik.apps.spark.source import ZaichikSource
 from zaichik.client import blocking
 
@@ -387,3 +396,64 @@ def test_a_query_that_is_started_again_goes_on_over_the_end_of_the_recording(
     run_once()
     written = spark.read.parquet(str(tmp_path / "out"))
     assert [row["offset"] for row in written.orderBy("offset").collect()] == list(range(120))
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "use" / "archive.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.long  # what it runs has tests above
+def test_the_page_is_run_as_it_stands(spark, broker, tmp_path, capsys):
+    broker.create("orders", retention_ttl="forever")
+    broker.publish("orders", numbered(10))
+    with blocking.connect(port=broker.port) as client:
+        record(client, "orders", tmp_path / "archive")
+    broker.publish("orders", numbered(5, 10))
+    names = {
+        "spark": spark,
+        "broker": broker.address,
+        "archive": str(tmp_path / "archive"),
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "folder": str(tmp_path / "out"),
+    }
+    table, stream = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[-2:]
+    exec(table, names)  # noqa: S102 (our own document)
+    assert "|[6B 30]|    5|" in capsys.readouterr().out
+    exec(stream, names)  # noqa: S102 (our own document)
+    names["query"].processAllAvailable()
+    names["query"].stop()
+    assert spark.read.parquet(names["folder"]).count() == 15
+
+
+@pytest.mark.cluster
+def test_workers_read_an_object_store_without_hadoop(broker, tmp_path, monkeypatch):
+    """Another's S3, and Arrow's client with credentials from the environment."""
+    # Not above: each process of the suite would import them.
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    address = "{}:{}".format(*server.get_host_and_port())
+    boto3.client("s3", endpoint_url=f"http://{address}", region_name="us-east-1").create_bucket(
+        Bucket="lake"
+    )
+    where = f"s3://lake/zaichik?scheme=http&endpoint_override={address}&region=us-east-1"
+    broker.create("t", capacity=50)
+    with blocking.connect(port=broker.port) as client:
+        for start in range(0, 100, 20):
+            broker.publish("t", numbered(20, start))
+            if start < 80:
+                record(client, "t", Store.at(where))
+    done = subprocess.run(
+        [sys.executable, archived_s3.__file__, broker.address, where, str(tmp_path)],
+        env=os.environ | {"JAVA_HOME": str(find_java().home), "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    server.stop()
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == [[100, 100], [100, 100]]

@@ -3,12 +3,12 @@
     FOLDER/topic=orders/day=2026-01-31/1769846400000000-1000-2500.parquet
 
 has the messages accepted on that day (UTC) by the topic `orders` with that epoch: offsets 1000 up
-to, not including,
-2500. The columns are offset, timestamp, key and payload; topic and day are in the path, where
-      Spark, DuckDB, Polars and
-pandas look for them. `folders.py` turns a topic's name into a folder's. The metadata of each file
-has the topic's name, its settings (of a journal: those of its topic) as JSON, and the version of
-this layout: `zaichik.topic`, `zaichik.settings`, `zaichik.layout`.
+to, not including, 2500. The columns are offset, timestamp, key, payload and epoch; files of
+layout 1 lack the last one. Topic and day are in the path, where Spark, DuckDB, Polars and pandas
+look for them. `folders.py` turns a topic's name into a folder's. The metadata of each file has the
+topic's name, its settings (of a journal: those of its topic) as JSON, and the version of this
+layout: `zaichik.topic`, `zaichik.settings`, `zaichik.layout`. `archive.py` has the same in an
+object store.
 
 * A file appears under its name when it is complete, never before. Until then it is hidden (it
   begins with a dot).

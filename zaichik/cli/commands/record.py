@@ -12,8 +12,9 @@ its tombstones, messages with a key and an empty payload, and its holes are no g
 
 Into an object store, it records as into a folder. With --follow, the broker keeps what is not
 recorded yet under a name (archive, or --name; also for a folder), which is committed when a file is
-complete: so a topic with --overflow reject and --retention forever loses nothing while the recorder
-is away. Credentials are found as by the store's own tools: environment, profile, or role.
+complete: a topic with --overflow reject and --retention forever keeps it for a minute after the
+recorder has gone, a durable one for a week. Credentials are found as by the store's own tools:
+environment, profile, or role.
 
 A TOPIC with a * is a pattern: * stands for one or more characters but a dot, ** for any number of
 any characters. With --follow, topics that come later are recorded, too, up to 100 of a pattern at

@@ -170,19 +170,40 @@ CLIENT_SIDE = (
     ),
     Section(
         code="CANNOT_RECORD",
-        title="the recording's folder can't be used",
-        what="Another program records the topic into the same folder, a file in it isn't part of a "
-        "recording, or it "
-        "can't be written to. Files that were complete are kept.",
-        why="Two recorders would write messages twice. A file's name says which offsets it holds; "
-        "the next run goes on "
-        "after the last one.",
+        title="the recording can't be gone on with",
+        what="Another program records the topic into the same folder or under the same name, a "
+        "file there isn't part of a recording, the folder can't be written to, or the name is "
+        "ahead of the files. Files that were complete are kept.",
+        why="Two recorders of a folder would write messages twice. A file's name says which "
+        "offsets it holds; the next run goes on after the last one. A name that is ahead means "
+        "that messages are missing in the files.",
+        rules="CMT-3",
+        then="End the other recorder, or take another folder or name: `zaichik record TOPIC --into "
+        "PLACE --name NAME`. Move away files that aren't named EPOCH-START-END.parquet. Make room, "
+        "and start again: it continues where the files end.",
+        page="use/archive.md#when-something-fails",
+    ),
+    Section(
+        code="STORE_UNAVAILABLE",
+        title="the object store doesn't answer as it should",
+        what="The store can't be reached, is busy, or says that the credentials have expired. A "
+        "recorder has tried for a minute.",
+        why="What isn't in the store yet isn't committed: it is kept by the topic, as far as the "
+        "topic keeps anything.",
+        rules="CMT-3",
+        then="Check the network, renew the credentials, and start again: the recorder goes on "
+        "where the objects end.",
+        page="use/archive.md#when-something-fails",
+    ),
+    Section(
+        code="STORE_REFUSED",
+        title="the object store refuses, and would again",
+        what="There is no such bucket, the credentials are wrong or lack rights, the bucket is in "
+        "another region, or this machine's clock is wrong.",
+        why="Another attempt would end in the same way, so there is none.",
         rules="",
-        then="End the other recorder, or take another folder: `zaichik record TOPIC --into "
-        "FOLDER`. Move away files "
-        "that aren't named EPOCH-START-END.parquet. Make room, and start again: it continues where "
-        "the files end.",
-        page="use/statistics.md",
+        then="The message says which it is, and what to change. Nothing was lost: start again.",
+        page="use/archive.md#credentials-regions-endpoints",
     ),
     Section(
         code="NO_SUCH_RECORDED_TOPIC",
