@@ -195,7 +195,7 @@ class Publishers:
 
 async def read_all(cluster, topic):
     """Returns the numbers in a topic."""
-    end = (await cluster.topic(topic))["end"]
+    end = (await cluster.topic(topic))["next_offset"]
     if not end:
         return []
     async with cluster.subscribe(topic, until=end) as subscription:
