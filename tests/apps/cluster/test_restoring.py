@@ -12,7 +12,7 @@ from zaichik.apps.cluster.records import (
     machine_path,
     shard_path,
 )
-from zaichik.apps.cluster.restoring import CannotRestore, restore
+from zaichik.apps.cluster.restoring import CannotRestore, restore_shard
 
 LOST = Placement("a", "A", 3, "a:1", 5)
 
@@ -31,7 +31,7 @@ def restored(folder, *, shard=0, features=True, record=LOST, present=None):
         if present is not None:
             await engine.create(machine_path("a"), present)
 
-        placement = await restore(
+        placement = await restore_shard(
             engine,
             shard,
             machine="b",
@@ -98,7 +98,7 @@ def test_a_shard_that_was_placed_meanwhile_stays_there(tmp_path):
             await make(path)
             await engine.set(shard_path(0), Placement("c", "C", 9, "c:1", 1).encoded(), 0)
 
-        await restore(
+        await restore_shard(
             engine,
             0,
             machine="b",

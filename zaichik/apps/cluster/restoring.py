@@ -27,7 +27,7 @@ class CannotRestore(Exception):
     """The shard stays where it is. The text says why and what to do."""
 
 
-async def restore(
+async def restore_shard(
     engine: Engine,
     shard: int,
     *,

@@ -374,7 +374,7 @@ async def _restore(shard: int, settings: Namespace, console: Console) -> int:
     from zaichik.apps.cluster.engine import Away, Denied, State
     from zaichik.apps.cluster.folder import UnusableFolder, identity_of
     from zaichik.apps.cluster.records import Incompatible, Unreadable
-    from zaichik.apps.cluster.restoring import CannotRestore, restore
+    from zaichik.apps.cluster.restoring import CannotRestore, restore_shard
 
     if settings.zookeeper is None:
         raise WrongUsage(
@@ -395,7 +395,7 @@ async def _restore(shard: int, settings: Namespace, console: Console) -> int:
                 await answered.wait()
             if engine.state is State.AWAY:
                 raise Failure(f"ZooKeeper does not answer at {settings.zookeeper}")
-            placement = await restore(
+            placement = await restore_shard(
                 engine,
                 shard,
                 machine=settings.machine,
