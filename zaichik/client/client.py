@@ -238,6 +238,8 @@ class Client(Questions, SharedNames):
         # Opens one more connection, for as long as its block lasts.
         self._another = another
         self._subscriptions: set[Subscription[Any] | PatternSubscription[Any]] = set()
+        # Set when there is one of them.
+        self._subscribed = anyio.Event()
         # Set when a loop over one of them begins to wait for more.
         self._waits = anyio.Event()
 
@@ -827,6 +829,7 @@ class Client(Questions, SharedNames):
     ) -> Iterator[None]:
         """Have what a subscription has settled committed regularly, as long as the block lasts."""
         self._subscriptions.add(subscription)
+        self._subscribed.set()
         try:
             yield
         finally:
@@ -841,6 +844,10 @@ class Client(Questions, SharedNames):
         That is soon after a loop has come to wait, and ten times a second for slow programs.
         """
         while True:
+            # Without a subscription there is nothing to commit, and no reason to wake up.
+            if not self._subscriptions:
+                self._subscribed = anyio.Event()
+                await self._subscribed.wait()
             with anyio.move_on_after(COMMIT_SECONDS):
                 await self._waits.wait()
                 await anyio.sleep(WAITING_SECONDS)

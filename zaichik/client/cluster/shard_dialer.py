@@ -14,6 +14,9 @@ from zaichik.net.tls_settings import ClientTls
 
 # When a shard has moved, all clients learn of it at the same moment. Seconds over which they come.
 SPREAD_SECONDS = 0.1
+# Seconds between two attempts, at most: a broker that is started again at its address is back
+# within seconds, and then the map may say nothing new.
+LONGEST_PAUSE_SECONDS = 1.0
 
 
 class ShardDialer(Dialer):
@@ -40,7 +43,7 @@ class ShardDialer(Dialer):
 
     async def pause(self, seconds: float) -> None:
         """Wait before another attempt, or until the map says something new of the shard."""
-        with anyio.move_on_after(seconds) as waiting:
+        with anyio.move_on_after(min(seconds, LONGEST_PAUSE_SECONDS)) as waiting:
             await self._known.news(self._shard)
         if not waiting.cancelled_caught:
             await anyio.sleep(SPREAD_SECONDS * random.random())  # noqa: S311 (nobody gains by guessing it)
