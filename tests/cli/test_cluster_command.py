@@ -199,6 +199,8 @@ def test_a_broker_that_is_in_no_cluster_is_named(zaichik, broker):
         ("restore 1 --zookeeper z", "Write --from"),
         ("restore 1 --zookeeper z --from .", "--data DIR"),
         ("restore 1 --zookeeper z --data d --from nowhere", "is not a folder"),
+        ("restore 1 --zookeeper z --data d --from kafka://k:1", "the shard's topics"),
+        ("restore 1 orders --zookeeper z --data d --from .", "a folder has all of its own"),
         ("serve", "--data DIR"),
         ("serve --data d --machine a/b", "no name for a machine"),
         ("serve --data d --shards 0", "too small"),
@@ -270,15 +272,6 @@ def test_a_package_that_is_missing_is_named(zaichik, monkeypatch, tmp_path):
     result = zaichik("cluster", "serve", "--data", str(tmp_path), "--zookeeper", "z")
     assert result.code == 1
     assert "make .venv/.installed-cluster" in result.err
-
-
-def test_topics_come_back_from_kafka_one_by_one(zaichik, tmp_path):
-    result = zaichik(
-        *("cluster", "restore", "1", "--zookeeper", "z", "--data", str(tmp_path)),
-        *("--from", "kafka://k:1"),
-    )
-    assert result.code == 1
-    assert "zaichik restore TOPIC" in result.err
 
 
 def test_without_an_address_shard_0_of_this_machine_is_asked(zaichik):
