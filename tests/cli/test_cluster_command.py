@@ -259,6 +259,14 @@ def test_what_is_wrong_in_a_file_is_said(zaichik, tmp_path, text, sentence):
     assert sentence in result.err
 
 
+def test_a_node_must_be_able_to_log_in_to_its_brokers(zaichik, tmp_path):
+    result = zaichik(
+        *("cluster", "serve", "--data", str(tmp_path), "--shards", "1", "--access", "./access")
+    )
+    assert result.code == 2
+    assert "ZAICHIK_TOKEN_FILE" in result.err
+
+
 def test_what_nobody_can_connect_to_is_not_advertised(zaichik, tmp_path):
     result = zaichik(
         *("cluster", "serve", "--data", str(tmp_path), "--shards", "1", "--host", "0.0.0.0")  # noqa: S104

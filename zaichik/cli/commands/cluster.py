@@ -11,7 +11,7 @@ its folder: a copy of it, or made again of those of its topics that `zaichik bri
 topics of the same names in Kafka.
 
 SIGTERM stops a node and its brokers with exit code 0, Ctrl-C with 130; however it ends, its brokers
-end, too.
+end, too. SIGHUP has the brokers read the files of --access again.
 
 Examples:
   zaichik cluster serve --data ./shards --shards 8     # on this machine alone
@@ -209,6 +209,7 @@ async def _serve(settings: Namespace, console: Console) -> None:
     from zaichik.apps.cluster.records import Incompatible
 
     _check_brokers_options(settings)
+    _check_login(settings)
     engine = _engine(settings)
     refusals = NameTaken, Denied, UnusableFolder, Incompatible
     with restated(*refusals):
@@ -220,7 +221,7 @@ async def _serve(settings: Namespace, console: Console) -> None:
                 with restated(*refusals):
                     await node.run(partial(_announce, settings, console))
 
-            async with front_end.until_stopped(settings) as tasks:
+            async with front_end.until_stopped(settings, node.hang_up) as tasks:
                 tasks.start_soon(run)
         finally:
             folder.close()
@@ -239,6 +240,16 @@ def _check_brokers_options(settings: Namespace) -> None:
     parsed = parser.parse_args([*settings.broker_options])
     if parsed.port is not None:
         raise WrongUsage("--broker-options: a port is said by the node itself")
+
+
+def _check_login(settings: Namespace) -> None:
+    """Check that the node can log in to its own brokers; it would try again and again."""
+    if settings.access is not None and not _logged_in(endpoint("127.0.0.1:1"), settings).secret:
+        raise WrongUsage(
+            f"with --access, the node logs in to its brokers to publish the map: set "
+            f"{logins.TOKEN_FILE} to a file with the token of a user who may create and publish to "
+            "cluster"
+        )
 
 
 def _folder(settings: Namespace) -> "Folder":
