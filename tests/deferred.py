@@ -14,6 +14,7 @@ from dataclasses import dataclass
 # on both. What computes does not know its event loop.
 WAITING = (
     "tests/apps/mqtt/test_replication.py",
+    "tests/apps/cluster/test_hosting.py",
     "tests/apps/mqtt/test_sessions.py",
     "tests/apps/users/",
     "tests/apps/work/test_job.py",
@@ -296,6 +297,32 @@ DEFERRED = (
         3.9,
         "two commands write to such a disk; what says so knows no command",
         kept=("[topics-]", "[--help-]"),
+    ),
+    Deferred(
+        "tests/cli/test_cluster_command.py::test_however_a_node_ends_",
+        5,
+        "a node is killed, which is the hardest end",
+        kept=("[9--9]",),
+    ),
+    Deferred(
+        "tests/cli/test_cluster_command.py::test_a_broker_that_is_killed_is_back_",
+        3,
+        "tests/apps/cluster/test_hosting.py starts brokers again that are none",
+    ),
+    Deferred(
+        "tests/cli/test_cluster_command.py::test_what_brokers_log_",
+        3,
+        "a node of a program of its own is started by the test before",
+    ),
+    Deferred(
+        "tests/cli/test_cluster_command.py::test_options_can_be_in_a_file_",
+        2,
+        "what is wrong in a file is said without a broker",
+    ),
+    Deferred(
+        "tests/cli/test_cluster_command.py::test_two_nodes_cannot_have_one_folder",
+        3,
+        "tests/apps/cluster/test_folder.py locks a folder",
     ),
     Deferred(
         "tests/test_makefile.py::test_an_environment_without_pip_",

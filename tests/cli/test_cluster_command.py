@@ -199,6 +199,8 @@ def test_a_broker_that_is_in_no_cluster_is_named(zaichik, broker):
         ("restore 1 --zookeeper z", "Write --from"),
         ("restore 1 --zookeeper z --from .", "--data DIR"),
         ("restore 1 --zookeeper z --data d --from nowhere", "is not a folder"),
+        ("restore 1 --zookeeper z --data d --from kafka://k:1", "the shard's topics"),
+        ("restore 1 orders --zookeeper z --data d --from .", "a folder has all of its own"),
         ("serve", "--data DIR"),
         ("serve --data d --machine a/b", "no name for a machine"),
         ("serve --data d --shards 0", "too small"),
@@ -257,6 +259,14 @@ def test_what_is_wrong_in_a_file_is_said(zaichik, tmp_path, text, sentence):
     assert sentence in result.err
 
 
+def test_a_node_must_be_able_to_log_in_to_its_brokers(zaichik, tmp_path):
+    result = zaichik(
+        *("cluster", "serve", "--data", str(tmp_path), "--shards", "1", "--access", "./access")
+    )
+    assert result.code == 2
+    assert "ZAICHIK_TOKEN_FILE" in result.err
+
+
 def test_what_nobody_can_connect_to_is_not_advertised(zaichik, tmp_path):
     result = zaichik(
         *("cluster", "serve", "--data", str(tmp_path), "--shards", "1", "--host", "0.0.0.0")  # noqa: S104
@@ -270,15 +280,6 @@ def test_a_package_that_is_missing_is_named(zaichik, monkeypatch, tmp_path):
     result = zaichik("cluster", "serve", "--data", str(tmp_path), "--zookeeper", "z")
     assert result.code == 1
     assert "make .venv/.installed-cluster" in result.err
-
-
-def test_topics_come_back_from_kafka_one_by_one(zaichik, tmp_path):
-    result = zaichik(
-        *("cluster", "restore", "1", "--zookeeper", "z", "--data", str(tmp_path)),
-        *("--from", "kafka://k:1"),
-    )
-    assert result.code == 1
-    assert "zaichik restore TOPIC" in result.err
 
 
 def test_without_an_address_shard_0_of_this_machine_is_asked(zaichik):

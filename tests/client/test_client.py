@@ -18,6 +18,7 @@ from brokers import (
 
 import zaichik
 from zaichik import BatchResult, PublishResult
+from zaichik.client import client as client_module
 from zaichik.client import questions
 from zaichik_protocol import (
     FOREVER,
@@ -733,3 +734,11 @@ async def test_a_cancelled_block_still_ends_in_order():
                 await anyio.sleep_forever()
         assert scope.cancelled_caught
         assert [type(frame) for frame in broker.received][-2:] == [Publish, Close]
+
+
+async def test_a_client_that_reads_nothing_wakes_up_for_nothing(monkeypatch):
+    """One for each shard of a cluster would add up."""
+    monkeypatch.setattr(client_module, "COMMIT_SECONDS", 0.0)
+    async with real_client():
+        # It would not return while a task is woken again and again.
+        await anyio.wait_all_tasks_blocked()

@@ -10,11 +10,14 @@ from itertools import count
 
 import anyio
 import pytest
-from brokers import GUARD, HANG_UP, fake_client
+from brokers import GUARD, HANG_UP, fake_broker, fake_client
 from proxy import cutting_proxy
 
 import zaichik
 from zaichik.client import transport as transport_module
+from zaichik.client.client import connect_over
+from zaichik.client.dialer import Dialer
+from zaichik.client.endpoint import endpoint
 from zaichik_protocol import (
     FOREVER,
     Commit,
@@ -712,3 +715,56 @@ async def test_on_new_epoch_is_one_of_two_words():
     with pytest.raises(ValueError, match="on_new_epoch"):
         async with zaichik.connect(port=1, on_new_epoch="ignore"):
             pass
+
+
+# -- a client that creates topics itself ---------------------------------------------------------
+
+
+@asynccontextmanager
+async def creating_client(answers, reconnect=GUARD):
+    """A fake broker that creates no topics, and a client that has them created."""
+    async with fake_broker(answers) as broker:
+        dialer = Dialer(endpoint(f"127.0.0.1:{broker.port}"))
+        async with connect_over(dialer, "", 5.0, reconnect, GUARD, creates=True) as client:
+            yield broker, client
+
+
+@pytest.mark.parametrize("reconnect", [GUARD, 0])
+async def test_a_topic_is_created_before_the_first_batch_and_not_before_the_second(reconnect):
+    """CL-2b: also if a loss would be final, so that no epoch has to be known."""
+    async with creating_client({CreateTopic: Keeper()}, reconnect) as (broker, client):
+        await client.publish("t", b"1")
+        await client.publish("t", b"2")
+        kinds = [type(frame) for frame in broker.received if not isinstance(frame, Hello)]
+        assert kinds == [CreateTopic, Publish, Publish]
+        assert broker.of(CreateTopic)[0].settings == ()
+
+
+async def test_a_topic_that_may_not_be_created_is_only_asked_for():
+    def forbidden(frame):
+        return Error(frame.id, ErrorCode.FORBIDDEN, CreateTopic.TYPE, "topic", 0, "not you")
+
+    async with creating_client({CreateTopic: forbidden}) as (broker, client):
+        await client.publish("t", b"1")
+        await client.publish("t", b"2")
+        async with client.subscribe("t"):
+            pass
+        await broker.has_received(Publish, 2)
+        # One for the first batch, and one for the subscription.
+        assert len(broker.of(CreateTopic)) == 2
+        assert [frame.until for frame in broker.of(Subscribe)] == [0, FOREVER]
+
+
+async def test_after_a_reconnection_a_topic_that_was_published_to_is_created_again():
+    async with creating_client({CreateTopic: Keeper()}) as (broker, client):
+        await client.publish("t", b"1")
+        await broker.hang_up()
+        await broker.has_received(CreateTopic, 2)
+
+
+async def test_topics_of_the_broker_s_own_are_not_created():
+    async with creating_client({}) as (broker, client):
+        async with client.subscribe("$journal/t"):
+            pass
+        await client.publish("$journal/t", b"")
+        assert broker.of(CreateTopic) == []

@@ -152,11 +152,17 @@ def tls(arguments: Namespace) -> SSLContext | None:
 
 
 @asynccontextmanager
-async def until_stopped(arguments: Namespace) -> AsyncIterator[anyio.abc.TaskGroup]:
+async def until_stopped(
+    arguments: Namespace, hang_up: Callable[[], None] | None = None
+) -> AsyncIterator[anyio.abc.TaskGroup]:
     """Waits at the end of the block for a signal, or for the program that has started this one.
 
     Signals are caught before the block: a program that waits for what it prints may send one right
     away.
+
+    Args:
+        arguments: of the command.
+        hang_up: is called at SIGHUP, which then ends nothing.
 
     Returns:
         Tasks that are cancelled when the wait is over.
@@ -164,7 +170,7 @@ async def until_stopped(arguments: Namespace) -> AsyncIterator[anyio.abc.TaskGro
     stop = anyio.Event()
     # A gateway makes several objects for each message, so the collector runs often.
     process_memory.spare_collector()
-    async with stopping(lambda _: stop.set()) as tasks:
+    async with stopping(lambda _: stop.set(), hang_up) as tasks:
         if arguments.until_stdin_closes:
             tasks.start_soon(until_stdin_closes.stop_when_closed, stop)
         yield tasks

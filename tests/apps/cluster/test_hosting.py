@@ -29,6 +29,7 @@ class Brokers:
         self.starts = []
         self.stops = []
         self.published = []
+        self.hung_up = []
         self.changed = anyio.Event()
         self.refuses = 0
         self.fails_to_publish = 0
@@ -59,7 +60,9 @@ class Brokers:
         self.running[shard] = ended
         self.note()
         try:
-            yield SimpleNamespace(endpoint=shard, wait=wait)
+            yield SimpleNamespace(
+                endpoint=shard, wait=wait, hang_up=lambda: self.hung_up.append(shard)
+            )
         finally:
             if self.slow_to_stop is not None:
                 with anyio.CancelScope(shield=True):
@@ -99,6 +102,17 @@ async def test_what_is_to_be_served_is_started_and_has_the_map(brokers):
         hosting.publish(a_map(5))
         await brokers.until(lambda: sorted(brokers.published[2:]) == [(0, 5), (1, 5)])
     assert sorted(brokers.stops) == [0, 1]
+
+
+async def test_all_brokers_that_run_are_told_to_read_their_rules_again(brokers):
+    async with hosted(brokers) as hosting:
+        hosting.hang_up()
+        hosting.publish(a_map())
+        hosting.serve(frozenset({0, 1}))
+        with anyio.fail_after(GUARD_S):
+            await hosting.all_ready()
+        hosting.hang_up()
+    assert sorted(brokers.hung_up) == [0, 1]
 
 
 async def test_what_is_not_to_be_served_any_more_is_stopped(brokers):

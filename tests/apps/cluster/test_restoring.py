@@ -2,6 +2,7 @@
 
 import anyio
 import pytest
+from machines import topic_of
 
 from zaichik.apps.cluster.alone import FileEngine
 from zaichik.apps.cluster.records import (
@@ -12,7 +13,7 @@ from zaichik.apps.cluster.records import (
     machine_path,
     shard_path,
 )
-from zaichik.apps.cluster.restoring import CannotRestore, restore
+from zaichik.apps.cluster.restoring import CannotRestore, restore_shard
 
 LOST = Placement("a", "A", 3, "a:1", 5)
 
@@ -21,7 +22,7 @@ async def make(path):
     await anyio.Path(path).mkdir()
 
 
-def restored(folder, *, shard=0, features=True, record=LOST, present=None):
+def restored(folder, *, shard=0, features=True, record=LOST, present=None, topics=(), making=make):
     async def run():
         engine = FileEngine(folder / "cluster.json")
         if features:
@@ -31,14 +32,15 @@ def restored(folder, *, shard=0, features=True, record=LOST, present=None):
         if present is not None:
             await engine.create(machine_path("a"), present)
 
-        placement = await restore(
+        placement = await restore_shard(
             engine,
             shard,
             machine="b",
             identity="B",
             folder=folder / "shard-0",
             address="b:1",
-            make=make,
+            topics=topics,
+            make=making,
             now_us=9,
         )
         kept = await engine.get(shard_path(0))
@@ -67,6 +69,7 @@ def test_a_machine_that_is_there_keeps_it(tmp_path):
     [
         ({"shard": 2}, "there is no shard 2: this cluster has 2, from 0 to 1"),
         ({"features": False, "record": None}, "there is no cluster"),
+        ({"topics": [topic_of(0, 2), topic_of(1, 2)]}, "belongs to shard 1, not to 0"),
         ({"record": None}, "has never been on any machine"),
         ({"record": Placement("b", "B", 1, "b:1", 1)}, "is placed on this machine already"),
     ],
@@ -87,6 +90,17 @@ def test_a_folder_that_is_there_is_not_touched(tmp_path):
         restored(tmp_path)
 
 
+def test_what_is_left_of_a_folder_that_could_not_be_made_is_removed(tmp_path):
+    async def fail(path):
+        await make(path)
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        restored(tmp_path, making=fail)
+    assert not (tmp_path / "shard-0.part").exists()
+    assert restored(tmp_path).machine == "b"
+
+
 def test_a_shard_that_was_placed_meanwhile_stays_there(tmp_path):
     engine = FileEngine(tmp_path / "cluster.json")
 
@@ -98,13 +112,14 @@ def test_a_shard_that_was_placed_meanwhile_stays_there(tmp_path):
             await make(path)
             await engine.set(shard_path(0), Placement("c", "C", 9, "c:1", 1).encoded(), 0)
 
-        await restore(
+        await restore_shard(
             engine,
             0,
             machine="b",
             identity="B",
             folder=tmp_path / "shard-0",
             address="b:1",
+            topics=(),
             make=take,
             now_us=9,
         )

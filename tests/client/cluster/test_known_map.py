@@ -171,8 +171,10 @@ async def test_a_cluster_that_starts_later_is_waited_for(caplog):
 # -- how often it is asked for -------------------------------------------------------------------
 
 
-async def test_a_hundred_calls_that_wait_ask_once():
+async def test_a_hundred_calls_that_wait_ask_once(monkeypatch):
     """CL-3: nobody asks but the one who follows; the others wait for the map to change."""
+    # Not even that one, because a shard that is away makes its map doubtful.
+    monkeypatch.setattr(known_map_module, "FIRST_DOUBT_SECONDS", 3600.0)
     async with shards(2) as cluster, zaichik.cluster(cluster.addresses[0]) as client:
         topic = cluster.topic_of(1)
         await client.publish(topic, b"")
@@ -194,37 +196,42 @@ async def test_a_hundred_calls_that_wait_ask_once():
         assert len(await (await client.client(topic)).connections()) == 1
 
 
-@pytest.fixture
-def impatient(monkeypatch):
-    monkeypatch.setattr(known_map_module, "DOUBT_SECONDS", 0.01)
-
-
-async def test_a_shard_that_gives_no_sign_of_life_is_left_once_it_is_doubted(impatient):
-    """Its machine may have gone without a word, and with it the shards that cannot be reached."""
+@pytest.mark.parametrize("is_silent", [True, False])
+async def test_a_shard_whose_map_is_doubted_is_left_for_another(monkeypatch, is_silent):
+    """Its machine may have gone without a word; or it is cut off, and tells what it knew."""
+    monkeypatch.setattr(known_map_module, "FIRST_DOUBT_SECONDS", 0.001)
     async with shards(2) as cluster:
-        silent_map = ClusterMap(0, (cluster.map.shards[0], Shard(1, "127.0.0.1:1", "b")))
+        old = ClusterMap(0, (cluster.map.shards[0], Shard(1, "127.0.0.1:1", "b")))
 
         def answer(frame: Subscribe):
             reply = Subscribed(frame.id, frame.epoch, 0, 0, 1)
-            return [reply, messages(0, silent_map.encoded(), subscription=frame.id)]
+            return [reply, messages(0, old.encoded(), subscription=frame.id)]
 
         page = b'{"now_us": 1, "boot": 1, "topics": [{"name": "cluster", "epoch": 5}]}'
-        answers = {
-            Describe: lambda frame: Described(frame.id, 0, page),
-            Subscribe: answer,
-            Ping: lambda _: None,
-        }
+        answers = {Describe: lambda frame: Described(frame.id, 0, page), Subscribe: answer}
+        if is_silent:
+            answers[Ping] = lambda _: None
         async with (
             fake_broker(answers) as fake,
             zaichik.cluster(f"127.0.0.1:{fake.port}") as client,
         ):
-            assert client.map == silent_map
+            assert client.map == old
             moved = replace(cluster.map.shards[1], generation=2)
             cluster.place(1, moved)
             await cluster.publish(0)
             # Nothing is at its address; the map that says where it is now is at the other shard.
             await client.publish(cluster.topic_of(1), b"")
             assert client.map.shards[1] == moved
+
+
+async def test_another_shard_is_asked_now_and_then(monkeypatch):
+    """Else a program that reaches only a machine that is cut off would never know."""
+    monkeypatch.setattr(known_map_module, "FOLLOWED_SECONDS", 0.02)
+    async with shards(2) as cluster, zaichik.cluster(cluster.addresses[0]) as client:
+        cluster.place(1, Shard(7, "127.0.0.1:1", "b"))
+        # Only the other one knows.
+        await cluster.publish(1)
+        await until(lambda: client.map == cluster.map)
 
 
 async def test_a_port_that_accepts_and_says_nothing_is_passed_over():

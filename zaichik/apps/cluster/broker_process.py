@@ -9,6 +9,7 @@ What it logs is logged by the node, with the shard's number.
 
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -83,6 +84,11 @@ class Broker:
 
     endpoint: Endpoint
     process: Process
+
+    def hang_up(self) -> None:
+        """Have it read its users and rules again."""
+        with suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGHUP)
 
     async def wait(self) -> int:
         """Returns its exit code when it has ended."""

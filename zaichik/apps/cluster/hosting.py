@@ -49,6 +49,7 @@ class BrokerHosting:
         self._wanted: frozenset[int] = frozenset()
         # By shard, from the start of its first broker until its last one has stopped.
         self._keeping: dict[int, anyio.CancelScope] = {}
+        self._running: dict[int, Broker] = {}
         self._ready: set[int] = set()
         self._map: bytes | None = None
         self._map_changed = anyio.Event()
@@ -69,6 +70,11 @@ class BrokerHosting:
         self._map = cluster_map.encoded()
         self._map_changed.set()
         self._map_changed = anyio.Event()
+
+    def hang_up(self) -> None:
+        """Have all brokers that run read their users and rules again."""
+        for broker in self._running.values():
+            broker.hang_up()
 
     async def all_ready(self) -> frozenset[int]:
         """Returns the shards that are to be served, once all of them are and have the map."""
@@ -111,14 +117,19 @@ class BrokerHosting:
 
     async def _tended(self, shard: int, broker: Broker) -> int:
         """Returns a broker's exit code when it has ended; until then, it has the map."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._keep_published, shard, broker)
-            code = await broker.wait()
-            tasks.cancel_scope.cancel()
+        self._running[shard] = broker
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._keep_published, shard, broker)
+                code = await broker.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            del self._running[shard]
         return code
 
     async def _keep_published(self, shard: int, broker: Broker) -> None:
         published: bytes | None = None
+        pause = PUBLISH_PAUSE_S
         while True:
             payload, changed = self._map, self._map_changed
             if payload is None or payload == published:
@@ -130,9 +141,11 @@ class BrokerHosting:
             except (ZaichikError, OSError) as error:
                 # TimeoutError is an OSError. A broker that is about to end is told of elsewhere.
                 logger.warning("shard %d has not taken the map: %s", shard, error)
-                await anyio.sleep(PUBLISH_PAUSE_S)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_S)
                 continue
             published = payload
+            pause = PUBLISH_PAUSE_S
             self._ready.add(shard)
             self._tell()
 

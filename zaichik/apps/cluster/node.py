@@ -85,7 +85,13 @@ class Node:
         self._session_s = session_s
         self._serves_alone = serves_alone
         self._now_us = now_us
+        self._hosting: BrokerHosting | None = None
         self._has_begun = anyio.Event()
+
+    def hang_up(self) -> None:
+        """Have all brokers read their users and rules again."""
+        if self._hosting is not None:
+            self._hosting.hang_up()
 
     async def run(self, on_ready: Callable[[Ready], None]) -> None:
         """Serve until cancelled; then brokers are stopped in order, and the session is given up.
@@ -107,6 +113,7 @@ class Node:
             BackgroundTasks() as beside,
         ):
             hosting = BrokerHosting(self._launch, self._publish, brokers.group)
+            self._hosting = hosting
             coordinator = Coordinator(
                 self._machine,
                 self._engine,

@@ -4,7 +4,8 @@ First the folder, then the record: whoever reads the record may start the broker
 rises by two, so that it is larger than what a node that was cut off may say of itself (CL-5).
 """
 
-from collections.abc import Awaitable, Callable
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from zaichik.apps.cluster.engine import Engine, Stale
@@ -18,6 +19,7 @@ from zaichik.apps.cluster.records import (
     machine_path,
     shard_path,
 )
+from zaichik.client.cluster.hashing import shard_of
 
 # A node that is cut off may say one more than is recorded (its broker has another address).
 RESTORED = 2
@@ -27,7 +29,7 @@ class CannotRestore(Exception):
     """The shard stays where it is. The text says why and what to do."""
 
 
-async def restore(
+async def restore_shard(
     engine: Engine,
     shard: int,
     *,
@@ -35,6 +37,7 @@ async def restore(
     identity: str,
     folder: Path,
     address: str,
+    topics: Sequence[str],
     make: Callable[[Path], Awaitable[None]],
     now_us: int,
 ) -> Placement:
@@ -49,19 +52,25 @@ async def restore(
         identity: that of its data folder.
         folder: the shard's folder here, which must not exist yet.
         address: HOST:PORT of the shard's broker here.
-        make: makes the folder at a path beside that.
+        topics: those that the folder will have, as far as is known.
+        make: makes the folder at a path beside that; what it leaves if it fails is removed.
         now_us: the time.
 
     Raises:
-        CannotRestore: it is here already, its machine is there, or the folder exists.
+        CannotRestore: it is here already, its machine is there, the folder exists, or a topic
+            belongs to another shard.
         Away, Denied: see `Engine`.
     """
-    placement, version = await _placed(engine, shard)
+    placement, version = await _placed(engine, shard, topics)
     if (placement.machine, placement.folder) == (machine, identity):
         raise CannotRestore(f"shard {shard} is placed on this machine already")
     await _check_gone(engine, shard, placement)
     part = _part(folder)
-    await make(part)
+    try:
+        await make(part)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
     part.rename(folder)
     generation = placement.generation + RESTORED
     restored = Placement(machine, identity, generation, address, now_us)
@@ -86,7 +95,7 @@ def _part(folder: Path) -> Path:
     return part
 
 
-async def _placed(engine: Engine, shard: int) -> tuple[Placement, int]:
+async def _placed(engine: Engine, shard: int, topics: Sequence[str]) -> tuple[Placement, int]:
     features = await engine.get(FEATURES)
     if features is None:
         raise CannotRestore("there is no cluster at this path of ZooKeeper")
@@ -95,6 +104,11 @@ async def _placed(engine: Engine, shard: int) -> tuple[Placement, int]:
         raise CannotRestore(
             f"there is no shard {shard}: this cluster has {shards}, from 0 to {shards - 1}"
         )
+    for topic in topics:
+        if shard_of(topic, shards) != shard:
+            raise CannotRestore(
+                f"the topic {topic} belongs to shard {shard_of(topic, shards)}, not to {shard}"
+            )
     record = await engine.get(shard_path(shard))
     if record is None:
         raise CannotRestore(

@@ -7,10 +7,11 @@ file in the folder does. Without an action, the command shows which shard is whe
 
 `check` lists topics that are where their name's hash does not say; the exit code is 1 if there are
 any, or a shard does not answer. `restore N` places a shard whose machine is lost on this one, with
-its folder: a copy of it, or made again from Kafka, if its topics were replicated there.
+its folder: a copy of it, or made again of those of its topics that `zaichik bridge` has copied to
+topics of the same names in Kafka.
 
 SIGTERM stops a node and its brokers with exit code 0, Ctrl-C with 130; however it ends, its brokers
-end, too.
+end, too. SIGHUP has the brokers read the files of --access again.
 
 Examples:
   zaichik cluster serve --data ./shards --shards 8     # on this machine alone
@@ -20,6 +21,8 @@ Examples:
   zaichik cluster serve --config node.toml             # machine = "a", ...
   zaichik cluster check --connect 10.0.0.1:8890
   zaichik cluster restore 3 --from ./copy-of-shard-3 --config node.toml
+  zaichik cluster restore 3 orders mails --from kafka://kafka-1,kafka-2 \
+      --config node.toml
 """
 
 import os
@@ -27,7 +30,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from os import environ
 from pathlib import Path
@@ -77,7 +80,11 @@ def _broker(text: str) -> Endpoint:
 
 
 ARGUMENTS = (
-    argument("[WORDS...]", "serve, check, or restore and a shard's number", metavar="ACTION"),
+    argument(
+        "[WORDS...]",
+        "serve, check, or restore, a shard's number, and from Kafka its topics",
+        metavar="ACTION",
+    ),
     argument("--json", "print JSON: of a cluster, one object; of a node, one when it serves"),
     argument(
         "--connect ADDRESS",
@@ -87,7 +94,7 @@ ARGUMENTS = (
         _broker,
         default=connecting.NOT_GIVEN,
     ),
-    argument("--from PLACE", "restore: a folder, or kafka://HOST:PORT", dest="source"),
+    argument("--from PLACE", "restore: a folder, or kafka://HOST:PORT,...", dest="source"),
     group(
         "of a node, for serve and restore",
         cluster_settings.CONFIG,
@@ -109,10 +116,9 @@ async def run(arguments: Namespace, console: Console) -> int | None:
         case ["serve"]:
             settings = cluster_settings.completed(arguments)
             return await front_end.run(PROTOCOL, _serve, settings, console)
-        case ["restore", number]:
-            return await _restore(
-                quantities.natural(number), cluster_settings.completed(arguments), console
-            )
+        case ["restore", number, *topics]:
+            settings = cluster_settings.completed(arguments)
+            return await _restore(quantities.natural(number), topics, settings, console)
     raise WrongUsage("write serve, check, restore N, or nothing")
 
 
@@ -203,6 +209,7 @@ async def _serve(settings: Namespace, console: Console) -> None:
     from zaichik.apps.cluster.records import Incompatible
 
     _check_brokers_options(settings)
+    _check_login(settings)
     engine = _engine(settings)
     refusals = NameTaken, Denied, UnusableFolder, Incompatible
     with restated(*refusals):
@@ -214,7 +221,7 @@ async def _serve(settings: Namespace, console: Console) -> None:
                 with restated(*refusals):
                     await node.run(partial(_announce, settings, console))
 
-            async with front_end.until_stopped(settings) as tasks:
+            async with front_end.until_stopped(settings, node.hang_up) as tasks:
                 tasks.start_soon(run)
         finally:
             folder.close()
@@ -233,6 +240,16 @@ def _check_brokers_options(settings: Namespace) -> None:
     parsed = parser.parse_args([*settings.broker_options])
     if parsed.port is not None:
         raise WrongUsage("--broker-options: a port is said by the node itself")
+
+
+def _check_login(settings: Namespace) -> None:
+    """Check that the node can log in to its own brokers; it would try again and again."""
+    if settings.access is not None and not _logged_in(endpoint("127.0.0.1:1"), settings).secret:
+        raise WrongUsage(
+            f"with --access, the node logs in to its brokers to publish the map: set "
+            f"{logins.TOKEN_FILE} to a file with the token of a user who may create and publish to "
+            "cluster"
+        )
 
 
 def _folder(settings: Namespace) -> "Folder":
@@ -370,11 +387,11 @@ def _announce(settings: Namespace, console: Console, ready: "Ready") -> None:
 # -- a shard whose machine is lost -----------------------------------------------------------------
 
 
-async def _restore(shard: int, settings: Namespace, console: Console) -> int:
+async def _restore(shard: int, topics: Sequence[str], settings: Namespace, console: Console) -> int:
     from zaichik.apps.cluster.engine import Away, Denied, State
     from zaichik.apps.cluster.folder import UnusableFolder, identity_of
     from zaichik.apps.cluster.records import Incompatible, Unreadable
-    from zaichik.apps.cluster.restoring import CannotRestore, restore
+    from zaichik.apps.cluster.restoring import CannotRestore, restore_shard
 
     if settings.zookeeper is None:
         raise WrongUsage(
@@ -385,7 +402,7 @@ async def _restore(shard: int, settings: Namespace, console: Console) -> int:
         raise WrongUsage("where is the shard's folder to come from? Write --from")
     if settings.data is None:
         raise WrongUsage("write --data DIR, the folder of this machine's node")
-    make = _maker(settings.source)
+    make = _maker(settings.source, topics)
     engine = _engine(settings)
     with restated(CannotRestore, Denied, UnusableFolder, Incompatible, Unreadable, Away):
         identity = identity_of(settings.data, settings.machine)
@@ -395,13 +412,14 @@ async def _restore(shard: int, settings: Namespace, console: Console) -> int:
                 await answered.wait()
             if engine.state is State.AWAY:
                 raise Failure(f"ZooKeeper does not answer at {settings.zookeeper}")
-            placement = await restore(
+            placement = await restore_shard(
                 engine,
                 shard,
                 machine=settings.machine,
                 identity=identity,
                 folder=settings.data / f"shard-{shard}",
                 address=_addresses(settings)(shard),
+                topics=topics,
                 make=make,
                 now_us=time.time_ns() // 1000,
             )
@@ -413,14 +431,15 @@ async def _restore(shard: int, settings: Namespace, console: Console) -> int:
     return 0
 
 
-def _maker(source: str) -> Callable[[Path], Any]:
+def _maker(source: str, topics: Sequence[str]) -> Callable[[Path], Awaitable[None]]:
     """Returns what makes a shard's folder at a path."""
     if source.startswith("kafka://"):
-        raise Failure(
-            "topics are made again one by one: `zaichik restore TOPIC kafka://... --data FOLDER` "
-            "for each topic of the shard, and then `zaichik cluster restore N --from FOLDER`"
-        )
+        if not topics:
+            raise WrongUsage("write the shard's topics after its number: those to get from Kafka")
+        return partial(_from_kafka, source.rstrip("/"), topics)
     folder = Path(source)
+    if topics:
+        raise WrongUsage("topics are named with --from kafka://...; a folder has all of its own")
     if not folder.is_dir():
         raise WrongUsage(f"--from {source} is not a folder")
 
@@ -428,3 +447,16 @@ def _maker(source: str) -> Callable[[Path], Any]:
         await anyio.to_thread.run_sync(partial(shutil.copytree, folder, path, symlinks=True))
 
     return copy
+
+
+async def _from_kafka(source: str, topics: Sequence[str], folder: Path) -> None:
+    """Make a folder with these topics, each by `zaichik restore`, which says what it does."""
+    for topic in topics:
+        command = [sys.executable, "-m", "zaichik", "restore", topic, f"{source}/{topic}"]
+        process = await anyio.open_process(
+            [*command, "--data", str(folder)], stdin=None, stdout=None, stderr=None
+        )
+        async with process:
+            code = await process.wait()
+        if code:
+            raise Failure(f"{topic} was not restored, and so the shard stays where it was")

@@ -5,8 +5,11 @@ names, at random, so that the clients of a shard that went down spread over all 
 those that the program has named. However many calls wait for shards that have moved, nobody else
 asks: they wait for the map to change.
 
-A shard that cannot be reached makes the map doubtful: it may come from the same machine, which went
-down without a word. So its shard is asked for a sign of life, once for all who doubt.
+A shard that cannot be reached makes the map doubtful: it may come from a machine that went down
+without a word, or from one that is cut off from the others, and goes on to tell what it knew. So
+another shard is asked, once for all who doubt, and less and less often as long as none has news. It
+is done now and then without a doubt, too: whoever reaches only a machine that is cut off would
+never know.
 """
 
 # Not compiled: it runs once for each change of the cluster.
@@ -14,7 +17,7 @@ down without a word. So its shard is asked for a sign of life, once for all who 
 import logging
 import random
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from copy import copy
 from dataclasses import replace
 
@@ -37,9 +40,11 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 # A subscription that has lasted for so long was a good one, so the pauses begin anew.
 STEADY_SECONDS = 1.0
-# Seconds for which a shard that is doubted may take to answer, and after which it may be doubted
-# again.
-DOUBT_SECONDS = 2.0
+# Seconds from a doubt until another shard is asked, at most: at first, and where the doubling ends.
+FIRST_DOUBT_SECONDS = 0.2
+LONGEST_DOUBT_SECONDS = 60.0
+# Seconds after which another shard is asked in any case, at most.
+FOLLOWED_SECONDS = 300.0
 # Messages in flight. A map is as large as the cluster, and the topic keeps one.
 CREDIT = 4
 
@@ -77,6 +82,9 @@ class KnownMap:
         self._news: dict[int, anyio.Event] = {}
         self._on_move: list[Callable[[int], None]] = []
         self._doubted = anyio.Event()
+        self._doubts_s = backoff(FIRST_DOUBT_SECONDS, LONGEST_DOUBT_SECONDS)
+        # The shard that was asked last.
+        self._last: Endpoint | None = None
         # The last thing that was wrong, so that it is logged once.
         self._complaint = ""
 
@@ -181,10 +189,13 @@ class KnownMap:
             addresses = {shard.address for shard in self.current.shards if shard.address}
             known = [self._with_login(address) for address in sorted(addresses)]
             random.shuffle(known)
+            # That of the shard that was asked last has been heard.
+            known.sort(key=self._last.__eq__)
         return known + [seed for seed in self._seeds if seed not in known]
 
     async def _ended(self, place: Endpoint) -> ZaichikError:
         """Follow the map at one shard; returns why that has ended."""
+        self._last = place
         try:
             async with self._connect(place) as client:
                 await self._follow(client, place)
@@ -215,27 +226,22 @@ class KnownMap:
                 BackgroundTasks() as tasks,
             ):
                 self.subscriptions += 1
-                tasks.group.start_soon(self._answer_doubts, client, scope)
+                tasks.group.start_soon(self._leave_when_doubted, scope)
+                until = anyio.current_time() + FOLLOWED_SECONDS * (1 + random.random()) / 2  # noqa: S311 (no secret)
                 async for item in subscription:
                     # Else older maps have gone unread, which is what the topic is for.
                     if isinstance(item, Message):
                         self._take(item.payload)
-                        scope.deadline = float("inf")
+                        scope.deadline = until
         if self.current is None:
             raise ConnectFailed(f"the broker at {place} has no map of its cluster yet")
 
-    async def _answer_doubts(self, client: Client, scope: anyio.CancelScope) -> None:
-        """Leave a shard that gives no sign of life."""
-        while True:
-            await self._doubted.wait()
-            with anyio.move_on_after(DOUBT_SECONDS) as waiting, suppress(ZaichikError):
-                # If it is lost, the subscription says so.
-                await client.ping()
-            if waiting.cancelled_caught:
-                scope.cancel()
-                return
-            await anyio.sleep(DOUBT_SECONDS)
-            self._doubted = anyio.Event()
+    async def _leave_when_doubted(self, scope: anyio.CancelScope) -> None:
+        """Leave a shard whose map is doubted, for that of another one."""
+        await self._doubted.wait()
+        await anyio.sleep(next(self._doubts_s))
+        self._doubted = anyio.Event()
+        scope.cancel()
 
     def _take(self, payload: bytes) -> None:
         """Take a map that a shard has sent.
@@ -260,6 +266,7 @@ class KnownMap:
         for number, (old, new) in enumerate(zip(before.shards, self.current.shards, strict=True)):
             if old == new:
                 continue
+            self._doubts_s = backoff(FIRST_DOUBT_SECONDS, LONGEST_DOUBT_SECONDS)
             event = self._news.pop(number, None)
             if event is not None:
                 event.set()

@@ -1,9 +1,8 @@
-"""ZooKeeper servers for a test: one, or three that are an ensemble, each a JVM of its own.
+"""ZooKeeper servers, for tests and measurements: one, or three that are an ensemble, each a JVM.
 
 On loopback, at free ports, in a private folder, ended by their process ids.
 """
 
-import shutil
 import signal
 import socket
 import subprocess
@@ -11,9 +10,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
-from benchmarks.obtain import Unobtainable, zookeeper_jars
+from benchmarks.obtain import zookeeper_jars
 
 JAVA = ["java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -32,7 +29,7 @@ clientPortAddress=127.0.0.1
 """
 
 
-def free_ports(count):
+def free_ports(count: int) -> list[int]:
     """Returns ports that nothing listens at."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
@@ -49,18 +46,20 @@ class ZooKeepers:
     Args:
         folder: a private one.
         count: 1, or 3 for an ensemble.
+
+    Attributes:
+        ports: where clients connect.
+        processes: those that run.
+
+    Raises:
+        Unobtainable: Maven Central cannot be reached.
     """
 
     def __init__(self, folder: Path, count: int) -> None:
-        if shutil.which("java") is None:
-            pytest.skip("there is no java, which ZooKeeper needs")
-        try:
-            self._classes = ":".join(map(str, zookeeper_jars()))
-        except Unobtainable as error:
-            pytest.skip(str(error))
+        self._classes = ":".join(map(str, zookeeper_jars()))
         self.ports = free_ports(count)
-        self._configs = []
-        self.processes: list[subprocess.Popen | None] = [None] * count
+        self._configs: list[Path] = []
+        self.processes: list[subprocess.Popen[bytes] | None] = [None] * count
         others = free_ports(2 * count)
         peers = [
             f"server.{number}=127.0.0.1:{others[2 * number]}:{others[2 * number + 1]}"
@@ -79,9 +78,11 @@ class ZooKeepers:
 
     @property
     def hosts(self) -> str:
+        """The servers, as clients are told."""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports)
 
     def start(self, *numbers: int) -> None:
+        """Start these, or all."""
         for number in numbers or range(len(self.ports)):
             self.processes[number] = subprocess.Popen(
                 [*JAVA, "-cp", self._classes, MAIN, str(self._configs[number])],
@@ -94,7 +95,8 @@ class ZooKeepers:
         """Returns when a server answers that it serves, which takes a majority."""
         deadline = time.monotonic() + GUARD_S
         while not any(self._serves(port) for port in self.ports):
-            assert time.monotonic() < deadline, "ZooKeeper does not come up"
+            if time.monotonic() > deadline:
+                raise TimeoutError("ZooKeeper does not come up")
             time.sleep(0.05)
 
     def _serves(self, port: int) -> bool:
@@ -106,6 +108,7 @@ class ZooKeepers:
             return False
 
     def kill(self, number: int) -> None:
+        """End one at once."""
         process = self.processes[number]
         if process is not None:
             process.kill()
@@ -113,11 +116,19 @@ class ZooKeepers:
             self.processes[number] = None
 
     def freeze(self, number: int) -> None:
-        self.processes[number].send_signal(signal.SIGSTOP)
+        """Stop one, as a machine that hangs."""
+        self._signal(number, signal.SIGSTOP)
 
     def thaw(self, number: int) -> None:
-        self.processes[number].send_signal(signal.SIGCONT)
+        """Let one go on."""
+        self._signal(number, signal.SIGCONT)
+
+    def _signal(self, number: int, signaled: signal.Signals) -> None:
+        process = self.processes[number]
+        if process is not None:
+            process.send_signal(signaled)
 
     def close(self) -> None:
+        """End all."""
         for number in range(len(self.ports)):
             self.kill(number)
