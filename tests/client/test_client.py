@@ -736,9 +736,20 @@ async def test_a_cancelled_block_still_ends_in_order():
         assert [type(frame) for frame in broker.received][-2:] == [Publish, Close]
 
 
-async def test_a_client_that_reads_nothing_wakes_up_for_nothing(monkeypatch):
+async def test_a_client_that_reads_nothing_wakes_up_for_nothing(patchable, monkeypatch):
     """One for each shard of a cluster would add up."""
-    monkeypatch.setattr(client_module, "COMMIT_SECONDS", 0.0)
-    async with real_client():
-        # It would not return while a task is woken again and again.
-        await anyio.wait_all_tasks_blocked()
+    pauses = []
+
+    class Pause(float):
+        def __radd__(self, now):
+            """A deadline is computed."""
+            pauses.append(now)
+            return now + 0.001
+
+    monkeypatch.setattr(client_module, "COMMIT_SECONDS", Pause())
+    async with real_client() as client:
+        await client.publish("t", b"")
+        assert pauses == []
+        async with client.subscribe("t"):
+            while len(pauses) < 3:
+                await anyio.lowlevel.checkpoint()

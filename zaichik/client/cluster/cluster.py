@@ -39,7 +39,7 @@ from zaichik.client.cluster.shard_clients import ShardClients
 from zaichik.client.cluster.shard_dialer import ShardDialer
 from zaichik.client.endpoint import Endpoint, at
 from zaichik.client.errors import Forbidden, NoSuchTopic, ZaichikError
-from zaichik.client.messages import BatchResult, Key, Payload, PublishResult, batch_of
+from zaichik.client.messages import BatchResult, Key, Payload, batch_of
 from zaichik.client.patterns.news import News
 from zaichik.client.patterns.records import TOPICS
 from zaichik.client.patterns.subscription import PatternSubscription
@@ -128,6 +128,25 @@ def _routed(
     return call
 
 
+def _creating(
+    method: Callable[Concatenate[Client, str, Arguments], Awaitable[Result]],
+) -> Callable[Concatenate["Cluster", str, Arguments], Awaitable[Result]]:
+    """The same, for a method that may be called again if another client has deleted the topic."""
+
+    @wraps(method)
+    async def call(
+        self: "Cluster", topic: str, /, *arguments: Arguments.args, **options: Arguments.kwargs
+    ) -> Result:
+        client = await self.client(topic)
+        try:
+            return await method(client, topic, *arguments, **options)
+        except NoSuchTopic:
+            await _create_again(client, topic)
+            return await method(client, topic, *arguments, **options)
+
+    return call
+
+
 def _routed_block(
     method: Callable[Concatenate[Client, str, Arguments], AbstractAsyncContextManager[Result]],
 ) -> Callable[Concatenate["Cluster", str, Arguments], AbstractAsyncContextManager[Result]]:
@@ -185,23 +204,9 @@ class Cluster:
     delete_topic = _routed(Client.delete_topic)
     topic = _routed(Client.topic)
     explain = _routed(Client.explain)
+    publish = _creating(Client.publish)
     producer = _routed_block(Client.producer)
     subscribe = _routed_block(Client.subscribe)
-
-    async def publish(self, topic: str, payload: Payload | None, key: Key = None) -> PublishResult:
-        """Publishes one message; returns its result once it is readable (PUB-1).
-
-        See `zaichik.Client.publish`.
-
-        Raises:
-            MessageTooLarge, TableFull, InvalidField, ValueError: see there.
-        """
-        client = await self.client(topic)
-        try:
-            return await client.publish(topic, payload, key)
-        except NoSuchTopic:
-            await _create_again(client, topic)
-            return await client.publish(topic, payload, key)
 
     async def publish_batch(
         self,
