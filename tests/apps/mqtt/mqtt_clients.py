@@ -69,8 +69,11 @@ class MqttClient:
         return self._packets.pop(0)
 
     async def expect(self, kind: type[Packet]) -> Packet:
-        """The next packet, which is of that type."""
+        """The next packet, which is of that type; what is to be forgotten before it is."""
         packet = await self.read()
+        while isinstance(packet, PubRel) and kind is not PubRel:
+            await self.send(PubComp(packet.packet_id))
+            packet = await self.read()
         assert type(packet) is kind, packet
         return packet
 

@@ -198,6 +198,38 @@ async def test_what_was_not_acknowledged_comes_again_from_another_gateway(is_kil
             assert await again.nothing()
 
 
+@kills
+async def test_a_message_is_not_taken_for_one_that_an_earlier_gateway_has_sent(is_kill):
+    """A client has the identifiers of QoS 2 that it was not told to forget (MQTT-4.3.3-10)."""
+    async with mqtt_gateway() as running:
+        async with running.connected("a", **KEPT) as reader:
+            await reader.subscribe("t")
+            for number in range(3):
+                await running.publish("t", b"%d" % number, 2)
+            assert await reader.payloads(2) == [b"0", b"1"]
+            # It is cut off before it is told to forget this one.
+            last = await reader.expect(Publish)
+            await reader.send(PubRec(last.packet_id))
+            await reader.cut()
+        await running.pass_time(1)
+        async with running.another(is_kill=is_kill) as second:
+            for number in range(3, 6):
+                await second.publish("t", b"%d" % number, 2)
+            async with second.connected("a", clean_start=False, **KEPT) as reader:
+                taken, payloads = {last.packet_id}, []
+                while b"5" not in payloads:
+                    packet = await reader.read()
+                    if isinstance(packet, PubRel):
+                        taken.discard(packet.packet_id)
+                        await reader.send(PubComp(packet.packet_id))
+                        continue
+                    if packet.packet_id not in taken:
+                        payloads.append(packet.payload)
+                    taken.add(packet.packet_id)
+                    await reader.send(PubRec(packet.packet_id))
+                assert payloads == [b"2", b"3", b"4", b"5"]
+
+
 async def test_what_was_acknowledged_does_not_come_again_after_a_stop():
     async with mqtt_gateway() as running, running.connected("a", **KEPT) as client:
         await client.subscribe("t")

@@ -157,8 +157,10 @@ class Conversation:
 
     async def _carry_out(self, packet: Packet) -> None:
         match packet:
-            case PubAck(packet_id=identifier) | PubComp(packet_id=identifier):
-                self._delivery.settled(identifier)
+            case PubAck():
+                self._delivery.settled(packet.packet_id)
+            case PubComp():
+                self._delivery.completed(packet.packet_id)
             case PubRec():
                 self._delivery.received(packet.packet_id, packet.reason_code)
             case PubRel():

@@ -10,7 +10,7 @@ wanted back counts as delivered (MQ-7).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from anyio.lowlevel import checkpoint
@@ -160,7 +160,20 @@ class Delivery:
             self._output.flush()
         if self._output.is_full:
             return False
-        return not qos or not self._session.window.is_full
+        window = self._session.window
+        if qos and window.is_full:
+            return False
+        if qos == 2 and window.lacks_identifiers:
+            self._clear(window.clear_more())
+            return False
+        return True
+
+    def _clear(self, identifiers: Iterable[int]) -> None:
+        """Have the client forget identifiers that an earlier gateway may have used."""
+        for identifier in identifiers:
+            self._write(encode(PubRel(identifier), self._version))
+        # There may be nothing else to send: that is what this is for.
+        self._output.flush()
 
     def _template(self, entry: Entry) -> PublishTemplate | None:
         """Returns what makes the packets of a message; None if it has expired.
@@ -193,6 +206,7 @@ class Delivery:
 
     def resume(self) -> None:
         """Send again what an earlier connection has left in flight, under the same identifiers."""
+        self._clear(sorted(self._session.window.clearing))
         self._again.extend(self._session.window.items())
         self._pump_again()
 
@@ -321,6 +335,17 @@ class Delivery:
         self._session.is_changed = True
         if message.group is not None:
             message.group.settled(message)
+
+    def completed(self, identifier: int) -> None:
+        """Take PUBCOMP: the client has forgotten the identifier."""
+        window = self._session.window
+        message = window.get(identifier)
+        if (
+            not window.cleared(identifier)
+            and message is not None
+            and message.stage is Stage.RELEASED
+        ):
+            self.settled(identifier)
 
     def received(self, identifier: int, code: ReasonCode) -> None:
         """Take PUBREC."""

@@ -145,8 +145,8 @@ class Gateway:
     async def _serve(self, ready: Callable[[], None]) -> None:
         """Serve with one state, until its topics are gone."""
         async with (
-            anyio.create_task_group() as tasks,
             Claim(self._client, CLAIM, "MQTT") as claim,
+            anyio.create_task_group() as tasks,
         ):
             now_us = self._clock.now_us
             logins = Logins(self._endpoint, self._client, tasks, now_us, self._reconnect_s)

@@ -120,6 +120,8 @@ class Sessions:
 
     def _restore(self, session: Session) -> None:
         self.all[session.id] = session
+        # What was in flight to its client went with the gateway that had sent it.
+        session.window.forget_all()
         session.saved = session.positions(self._spaces.names)
         for subscription in session.subscriptions.values():
             self._found_by_filter(session, subscription)

@@ -5,6 +5,12 @@
 
 It is a part of the session, not of the connection: a client that comes back is sent all of it
 again, under the same identifiers. It is bounded in messages and in bytes.
+
+After the gateway itself has ended, what was in flight is not known any more. A client may have
+taken messages of QoS 2 that it was not told to forget, and a message under one of their identifiers
+would be no news to it: it would be lost. So a session that is restored has no identifiers for QoS 2
+at first. A few are *cleared*, by PUBREL, which a client always answers with PUBCOMP, and serve
+again and again; more are cleared when all of these are in flight.
 """
 
 from dataclasses import dataclass
@@ -19,6 +25,10 @@ if TYPE_CHECKING:
 MOST_MESSAGES = 256
 MOST_BYTES = 1024 * 1024
 MOST_IDENTIFIERS = 65_535
+# That are cleared at once.
+CLEARED_AT_ONCE = 32
+# No more are needed than there are messages in flight.
+MOST_CLEARED = MOST_MESSAGES + CLEARED_AT_ONCE
 
 
 class Stage(Enum):
@@ -57,10 +67,14 @@ class Window:
 
     Attributes:
         most: how many there may be: the client's receive maximum, and `MOST_MESSAGES` at most.
+        clearing: identifiers that are being cleared.
     """
 
     def __init__(self) -> None:
         self.most = MOST_MESSAGES
+        self.clearing: set[int] = set()
+        # Up to this one, a client takes what is new for new.
+        self._cleared = MOST_IDENTIFIERS
         self._messages: dict[int, InFlight] = {}
         self._bytes = 0
         self._last = 0
@@ -72,6 +86,34 @@ class Window:
     def is_full(self) -> bool:
         """Whether the client must acknowledge something before it is sent more."""
         return len(self._messages) >= self.most or self._bytes >= MOST_BYTES
+
+    def forget_all(self) -> None:
+        """Begin with a client that may have messages of QoS 2 of which nothing is known here."""
+        self._cleared = 0
+
+    @property
+    def lacks_identifiers(self) -> bool:
+        """Whether more must be cleared before another message of QoS 2 can be sent."""
+        if self._cleared == MOST_IDENTIFIERS:
+            return False
+        return sum(identifier <= self._cleared for identifier in self._messages) >= self._cleared
+
+    def clear_more(self) -> list[int]:
+        """Returns identifiers that the client is to be told to forget; none if it was told."""
+        if self.clearing:
+            return []
+        first = self._cleared + 1
+        self.clearing = set(range(first, first + CLEARED_AT_ONCE))
+        return sorted(self.clearing)
+
+    def cleared(self, identifier: int) -> bool:
+        """Note that the client has forgotten an identifier; returns whether it was asked to."""
+        if identifier not in self.clearing:
+            return False
+        self.clearing.discard(identifier)
+        if not self.clearing:
+            self._cleared += CLEARED_AT_ONCE
+        return True
 
     def items(self) -> list[tuple[int, InFlight]]:
         """Returns all identifiers and their messages, in the order in which they were sent."""
@@ -87,9 +129,17 @@ class Window:
 
     def add(self, message: InFlight) -> int:
         """Add a message; returns its identifier, which no other has."""
-        identifier = self._last % MOST_IDENTIFIERS + 1
+        first, last = 1, MOST_IDENTIFIERS
+        if self._cleared < MOST_IDENTIFIERS and message.qos == 2:
+            last = self._cleared
+        elif self._cleared < MOST_IDENTIFIERS:
+            first += MOST_CLEARED
+        identifier = self._last
+        if not first <= identifier < last:
+            identifier = first - 1
+        identifier += 1
         while identifier in self._messages:
-            identifier = identifier % MOST_IDENTIFIERS + 1
+            identifier = first + (identifier - first + 1) % (last - first + 1)
         self._last = identifier
         self._messages[identifier] = message
         self._bytes += message.entry.size
