@@ -16,6 +16,7 @@ from zaichik.apps.mqtt.origins import Refused
 from zaichik.apps.mqtt.state import Options, State
 from zaichik.base.clock import Clock
 from zaichik.net.listener import Listener
+from zaichik.net.served import Served
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.stream import GONE, Stream
 from zaichik.net.tls_engine import TlsFailed
@@ -85,6 +86,7 @@ class Gateway:
         self._tls = tls
         self._reconnect_s = reconnect_s
         self._websockets = websockets
+        self._served = Served(MAX_CONNECTIONS, logger)
         self._connections: dict[Connection, None] = {}
 
     @classmethod
@@ -152,10 +154,11 @@ class Gateway:
     async def _serve_all(self, state: State, ready: Callable[[], None]) -> None:
         async with anyio.create_task_group() as tasks:
             await tasks.start(state.follow)
-            plain = partial(self._serve_one, state, None)
+            plain = partial(self._served.serve, partial(self._serve_one, state, None))
             tasks.start_soon(self._listener.serve, plain, tasks)
             if self._websockets is not None:
-                framed = partial(self._serve_one, state, self._websockets)
+                converse = partial(self._serve_one, state, self._websockets)
+                framed = partial(self._served.serve, converse)
                 tasks.start_soon(self._websockets.listener.serve, framed, tasks)
             ready()
             while True:
@@ -173,23 +176,14 @@ class Gateway:
 
     async def _serve_one(
         self, state: State, websockets: WebSockets | None, stream: SocketStream, peer: str
-    ) -> None:
-        """Serve one connection. An exception ends that connection only."""
-        if len(self._connections) >= MAX_CONNECTIONS:
-            logger.warning(
-                "%s turned away: there are %d connections, which is the limit",
-                peer,
-                MAX_CONNECTIONS,
-            )
-            return await stream.aclose()
-        try:
-            secured = await self._secured(stream, peer)
-            if secured is not None and websockets is not None:
-                secured = await self._upgraded(state, websockets, secured, peer)
-            if secured is not None:
-                await self._converse(state, secured, peer)
-        except Exception:
-            logger.exception("%s: a bug ended this connection", peer)
+    ) -> str:
+        """Serve one connection; returns why it has ended."""
+        secured = await self._secured(stream, peer)
+        if secured is not None and websockets is not None:
+            secured = await self._upgraded(state, websockets, secured, peer)
+        if secured is None:
+            return "it has not agreed on how to speak"
+        return await self._converse(state, secured, peer)
 
     async def _secured(self, stream: SocketStream, peer: str) -> Stream | None:
         """Returns the stream to converse over; None if TLS was not agreed on."""
@@ -215,12 +209,11 @@ class Gateway:
             await stream.aclose()
             return None
 
-    async def _converse(self, state: State, stream: Stream, peer: str) -> None:
+    async def _converse(self, state: State, stream: Stream, peer: str) -> str:
         connection = Connection(state, stream, peer)
         self._connections[connection] = None
         try:
-            reason = await connection.run()
-            logger.info("%s disconnected: %s", peer, reason)
+            return await connection.run()
         finally:
             del self._connections[connection]
 
