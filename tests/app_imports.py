@@ -21,6 +21,8 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.apps.users": "one connection to the broker for each user",
         "zaichik.net.background": "connections of users end with it, a watch with its request",
         "zaichik.net.listener": "a gateway is a server as well",
+        "zaichik.net.peers": "whose connections are many, as the broker has it",
+        "zaichik.net.served": "so many connections at a time",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
         "zaichik.net.stream": "with TLS or without",
         "zaichik.net.tls_engine": "says why TLS failed",
@@ -29,6 +31,7 @@ BEYOND: dict[str, dict[str, str]] = {
     "legacy": {
         "zaichik.net.background": "its tasks end with the connection",
         "zaichik.net.listener": "a gateway is a server as well",
+        "zaichik.net.served": "so many connections at a time",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
     },
     "mqtt": {
@@ -36,6 +39,7 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.apps.web.names": "names in a browser's handshake are written as for the page",
         "zaichik.net.background": "its tasks end with the connection",
         "zaichik.net.listener": "a gateway is a server as well",
+        "zaichik.net.served": "so many connections at a time",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
         "zaichik.net.stream": "a client may be connected over TLS or not",
         "zaichik.net.tls_engine": "why a client and it have not agreed on TLS",
@@ -59,6 +63,7 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.apps.views": "what was polled is shown safely, and with what it lacks",
     },
     "web": {
+        "zaichik.apps.users": "places for streams, of which no user can take all",
         "zaichik.apps.views": "the pictures",
         "zaichik.apps.watch": "the polling, which stays polite",
         "zaichik.net.background": "its tasks end with the page, and leave exceptions as they are",

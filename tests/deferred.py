@@ -13,6 +13,7 @@ from dataclasses import dataclass
 # differ in when a task that waits is resumed, and in how it is cancelled, so there each test runs
 # on both. What computes does not know its event loop.
 WAITING = (
+    "tests/apps/kafka/test_memory.py",
     "tests/apps/mqtt/test_sessions.py",
     "tests/apps/users/",
     "tests/apps/work/test_job.py",
@@ -42,6 +43,7 @@ WAITING = (
     "tests/net/test_background.py",
     "tests/net/test_listener.py",
     "tests/net/test_repeating.py",
+    "tests/net/test_served.py",
     "tests/net/test_socket_stream.py",
     "tests/net/test_tls.py",
     "tests/net/test_wakeup.py",

@@ -13,6 +13,7 @@ What an app needs beyond that is here, with the reason:
 | `spark` | `apps.recording`, `apps.statistics` | the same columns, and the same numbers |
 | `spark` | `net.tls_settings` | to name the option of a certificate that cannot be used |
 | `web` | `apps.views`, `apps.watch` | the pictures, and the polling that stays polite |
+| `web` | `apps.users` | places for streams, of which no user can take all |
 | `web` | `net.background` | tasks that end with a block and leave its exceptions as they are |
 | `web` | `server.access` | failed logins are limited by the same token bucket as the broker's |
 | `web` | `zaichik.running_broker` | every scene of the stage has a broker of its own |
