@@ -1,7 +1,9 @@
 """The gateway's listener: each connection gets a conversation, and all share the state."""
 
 import logging
+from collections import Counter
 from dataclasses import asdict
+from functools import partial
 from ssl import SSLContext
 
 import anyio
@@ -9,12 +11,14 @@ import anyio
 from zaichik import Client, Endpoint
 from zaichik.apps.kafka.connection import Connection
 from zaichik.apps.kafka.positions import Positions
-from zaichik.apps.kafka.session import Counts, Shared
+from zaichik.apps.kafka.session import MAX_CONNECTIONS, Counts, Shared
 from zaichik.apps.kafka.topics import DEFAULT_CAPACITY, Topics
 from zaichik.apps.users.connections import UserConnections
 from zaichik.base.clock import SystemClock
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.listener import Listener
+from zaichik.net.peers import client_of
+from zaichik.net.served import Served
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.stream import Stream
 from zaichik.net.tls_engine import TlsFailed
@@ -23,8 +27,6 @@ from zaichik.net.tls_handshake import handshake
 logger = logging.getLogger("zaichik.kafka.gateway")
 
 HOST = "127.0.0.1"
-# Each may hold a request, a response, and what its subscriptions have received.
-MAX_CONNECTIONS = 256
 PING_SECONDS = 1.0
 TLS_SECONDS = 10.0
 
@@ -62,7 +64,9 @@ class Gateway:
         self._tls = tls
         self._reconnect_s = reconnect_s
         self._users: UserConnections | None = None
-        self._connections = 0
+        self._served = Served(MAX_CONNECTIONS, logger, self._end_a_newcomer)
+        # The addresses of connections that must log in and have not, the oldest one first.
+        self._newcomers: dict[anyio.CancelScope, str] = {}
 
     @classmethod
     async def listening(
@@ -130,7 +134,8 @@ class Gateway:
                         SystemClock().now_us,
                         reconnect_s=self._reconnect_s,
                     )
-                tasks.start_soon(self._listener.serve, self._serve_one, tasks)
+                serve_one = partial(self._served.serve, self._converse)
+                tasks.start_soon(self._listener.serve, serve_one, tasks)
                 while True:  # a lost broker is noticed even while no one is connected
                     await self._client.ping()
                     await anyio.sleep(PING_SECONDS)
@@ -139,26 +144,21 @@ class Gateway:
             if counts:
                 logger.info("lost or refused since the start: %s", ", ".join(counts))
 
-    async def _serve_one(self, stream: SocketStream, peer: str) -> None:
-        """Serve one connection. An exception ends that connection only."""
-        if self._connections >= MAX_CONNECTIONS:
-            logger.warning(
-                "%s turned away: there are %d connections, which is the limit",
-                peer,
-                self._connections,
-            )
-            return await stream.aclose()
-        self._connections += 1
-        logger.info("%s connected", peer)
-        try:
-            reason = await self._converse(stream, peer)
-            logger.info("%s disconnected: %s", peer, reason)
-        except Exception:
-            logger.exception("%s: a bug ended this connection", peer)
-        finally:
-            self._connections -= 1
-
     async def _converse(self, stream: SocketStream, peer: str) -> str:
+        newcomer = anyio.CancelScope()
+        if self._users is not None:
+            self._newcomers[newcomer] = client_of(peer)
+        try:
+            with newcomer:
+                return await self._secured_and_served(newcomer, stream, peer)
+            await stream.aclose()
+            return "it had not logged in, and a newer connection needed its place"
+        finally:
+            self._newcomers.pop(newcomer, None)
+
+    async def _secured_and_served(
+        self, newcomer: anyio.CancelScope, stream: SocketStream, peer: str
+    ) -> str:
         secured: Stream = stream
         if self._tls is not None:
             try:
@@ -167,5 +167,19 @@ class Gateway:
             except (TlsFailed, TimeoutError, anyio.BrokenResourceError) as error:
                 await stream.aclose()
                 return f"TLS failed: {error!r}"
-        connection = Connection(secured, peer, self.shared, self._client, self._users)
+        on_login = partial(self._newcomers.pop, newcomer, None)
+        connection = Connection(secured, peer, self.shared, self._client, self._users, on_login)
         return await connection.run()
+
+    def _end_a_newcomer(self) -> bool:
+        """End a connection that has not logged in; returns whether there was one.
+
+        It is the oldest one of the address that has most of them.
+        """
+        if not self._newcomers:
+            return False
+        ((most, _),) = Counter(self._newcomers.values()).most_common(1)
+        oldest = next(it for it, address in self._newcomers.items() if address == most)
+        del self._newcomers[oldest]
+        oldest.cancel()
+        return True

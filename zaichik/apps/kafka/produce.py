@@ -15,9 +15,10 @@ from kafka.protocol.producer import InitProducerIdResponse, ProduceResponse
 from zaichik import ZaichikError
 from zaichik.apps.kafka.codes import Code, code_of
 from zaichik.apps.kafka.compression import BadBatch
+from zaichik.apps.kafka.memory import NoMemory
 from zaichik.apps.kafka.names import refusal
 from zaichik.apps.kafka.producers import Producer
-from zaichik.apps.kafka.records import NO_PRODUCER, Produced, Row, unpack
+from zaichik.apps.kafka.records import NO_PRODUCER, Produced, Row, memory_of, unpack
 from zaichik.apps.kafka.session import Session
 from zaichik_protocol import Unencodable
 
@@ -64,8 +65,14 @@ async def _stored(session: Session, topic: str, partition: Any, seconds: float) 
     code, offset, problem = Code.NONE, -1, None
     try:
         _check_place(topic, partition.index)
-        batch = unpack(bytes(partition.records or b""))
-        offset = await _store(session, topic, batch, seconds)
+        data = bytes(partition.records or b"")
+        batches = session.shared.memory.batches
+        async with batches.taking(session.user, memory_of(data)) as taken:
+            batch = unpack(data)
+            taken.shrink(batch.memory)
+            offset = await _store(session, topic, batch, seconds)
+    except NoMemory as error:
+        code, problem = Code.REQUEST_TIMED_OUT, str(error)
     except BadBatch as error:
         code, problem = error.code, str(error)
     except (ZaichikError, Unencodable) as error:
