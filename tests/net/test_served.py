@@ -42,11 +42,13 @@ async def test_a_connection_counts_from_its_beginning_to_its_end(caplog):
 async def test_one_too_many_is_closed_at_once(caplog):
     served, late = Served(1, logger), Stream()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(served.serve, until_left, Stream(), "peer:1")
+        first = Stream()
+        tasks.start_soon(served.serve, until_left, first, "peer:1")
         await anyio.wait_all_tasks_blocked()
         await served.serve(until_left, late, "peer:2")
-        assert (late.is_closed, served.count) == (True, 1)
+        assert (late.is_closed, first.is_closed, served.count) == (True, False, 1)
         tasks.cancel_scope.cancel()
+    assert first.is_closed
     assert "peer:2 turned away: there are 1 connections, which is the limit" in caplog.text
     assert served.count == 0
 

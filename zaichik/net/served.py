@@ -38,18 +38,26 @@ class Served:
         self._make_room = make_room
 
     async def serve(self, converse: Converse, stream: SocketStream, peer: str) -> None:
-        """Serve a connection that was just accepted.
+        """Serve a connection that was just accepted, and close it.
 
         Args:
-            converse: gets stream and peer, and closes the stream.
+            converse: gets stream and peer; it may close the stream itself.
             stream: the connection.
             peer: its address.
         """
-        if self.count >= self._most and not self._make_room():
-            self._logger.warning(
-                "%s turned away: there are %d connections, which is the limit", peer, self.count
-            )
-            return await stream.aclose()
+        try:
+            if self.count < self._most or self._make_room():
+                await self._serve(converse, stream, peer)
+            else:
+                self._logger.warning(
+                    "%s turned away: there are %d connections, which is the limit",
+                    peer,
+                    self.count,
+                )
+        finally:
+            await stream.aclose()
+
+    async def _serve(self, converse: Converse, stream: SocketStream, peer: str) -> None:
         self.count += 1
         self._logger.info("%s connected", peer)
         try:

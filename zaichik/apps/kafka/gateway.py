@@ -151,7 +151,6 @@ class Gateway:
         try:
             with newcomer:
                 return await self._secured_and_served(newcomer, stream, peer)
-            await stream.aclose()
             return "it had not logged in, and a newer connection needed its place"
         finally:
             self._newcomers.pop(newcomer, None)
@@ -165,7 +164,6 @@ class Gateway:
                 with anyio.fail_after(TLS_SECONDS):
                     secured = await handshake(stream, self._tls)
             except (TlsFailed, TimeoutError, anyio.BrokenResourceError) as error:
-                await stream.aclose()
                 return f"TLS failed: {error!r}"
         on_login = partial(self._newcomers.pop, newcomer, None)
         connection = Connection(secured, peer, self.shared, self._client, self._users, on_login)
