@@ -9,12 +9,13 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import anyio
 import uvicorn
 
 from zaichik.apps.web.app import Options, serving
-from zaichik.apps.web.connection import MOST_CONNECTIONS, Connection
+from zaichik.apps.web.connection import MOST_CONNECTIONS, Connection, SlowLane
 from zaichik.apps.web.guard import Guard
 
 MOST_HEADERS = 64 * 1024  # bytes of a request before its body
@@ -53,7 +54,7 @@ async def run(
         guarded = Guard(web.app, options.port, "https" if tls else "http", allowed)
         config = uvicorn.Config(
             guarded,
-            http=Connection,
+            http=partial(Connection, lane=SlowLane()),  # type: ignore[arg-type]  # it is called
             ws="none",
             lifespan="off",
             log_config=None,
