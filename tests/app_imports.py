@@ -16,6 +16,7 @@ BEYOND: dict[str, dict[str, str]] = {
     "grpc": {
         "zaichik.apps.users": "one connection to the broker for each user",
         "zaichik.net.background": "its tasks end with a block, and leave exceptions as they are",
+        "zaichik.net.peers": "whose calls are many, as the broker has it",
     },
     "kafka": {
         "zaichik.apps.users": "one connection to the broker for each user",
