@@ -238,7 +238,7 @@ def test_the_number_of_a_refused_batch_does_not_tell_whether_a_durable_topic_exi
 
 
 def test_an_unknown_number_without_the_right_tells_nothing_of_topics_or_of_others():
-    """ACC-2, ACC-3: `PRODUCER_UNKNOWN` comes before `FORBIDDEN`, but a user's numbers are its own."""
+    """ACC-2, ACC-3: `PRODUCER_UNKNOWN` comes before `FORBIDDEN`, about the user's own numbers."""
     broker = broker_with()
     ana = Talk(broker, everything("ana"))
     for sequence in range(3):

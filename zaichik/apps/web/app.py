@@ -77,6 +77,8 @@ class Options:
         port: where it listens, for the name of the cookie: cookies belong to a host, whatever the
             port.
         scraped: what programs may read at `/metrics`; None: what everybody may see.
+        streams: how many streams of topics programs may have open, besides the page's own;
+            None: `MOST_STREAMS`.
     """
 
     endpoint: Endpoint
@@ -85,6 +87,7 @@ class Options:
     can_write: bool = False
     port: int = 0
     scraped: Scraped | None = None
+    streams: int | None = None
 
 
 class Web:
@@ -133,7 +136,7 @@ class Web:
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
         counts = Counts()
-        topics = Topics(self._program, counts, can_write=options.can_write)
+        topics = Topics(self._program, counts, can_write=options.can_write, streams=options.streams)
         routes.append(TopicsRoute(topics))
         scraped = options.scraped or Scraped(endpoint=options.endpoint)
         routes += Scraping(scraped, tasks, self.sessions.pages, counts).routes

@@ -80,11 +80,13 @@ class Connection(H11Protocol):
 
     Args:
         lane: of the server.
+        more: places besides `MOST_CONNECTIONS`.
         args, kwargs: of uvicorn.
     """
 
-    def __init__(self, *args: Any, lane: SlowLane, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, lane: SlowLane, more: int = 0, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._most = MOST_CONNECTIONS + more
         self._lane = lane
         self._unparsed = b""
         self._parsing: Handle | None = None  # parses the next slice
@@ -113,7 +115,7 @@ class Connection(H11Protocol):
         places: list[Any] = [
             taken for taken in self.connections if not taken.transport.is_closing()
         ]
-        if len(places) > MOST_CONNECTIONS:
+        if len(places) > self._most:
             waiting = [place for place in places if place.owes_request]
             min(waiting, key=lambda place: place._opened_at).transport.abort()  # noqa: SLF001 (the same class)
         self._expect()

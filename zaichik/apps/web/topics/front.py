@@ -78,6 +78,7 @@ class Topics:
         asker: returns the session of a request.
         counts: counts what is answered.
         can_write: whether programs may publish and settle.
+        streams: how many may be open; None: `MOST_STREAMS`.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Topics:
         counts: Counts,
         *,
         can_write: bool,
+        streams: int | None = None,
     ) -> None:
         self._counts = counts
         self._asker = asker
@@ -93,7 +95,7 @@ class Topics:
         self._publishing = Publishing(counts)
         self._settling = Settling()
         self._bodies = Bodies(64 * MOST_SETTLING)
-        self._places = Places(MOST_STREAMS, "TOO_MANY_STREAMS", "streams")
+        self._places = Places(streams or MOST_STREAMS, "TOO_MANY_STREAMS", "streams")
         # Held while a stream is written as JSON; see `reading`.
         self._turn = anyio.Lock()
 
