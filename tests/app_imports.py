@@ -26,18 +26,22 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.apps.gateways": "what is counted, as in other gateways",
         "zaichik.apps.users": "one connection to the broker for each user",
         "zaichik.net.background": "its tasks end with a block, and leave exceptions as they are",
+        "zaichik.net.peers": "whose calls are many, as the broker has it",
     },
     "kafka": {
         "zaichik.apps.gateways": "one of a kind at a broker, TLS, what is counted",
         "zaichik.apps.users": "one connection to the broker for each user",
         "zaichik.net.background": "connections of users end with it, a watch with its request",
         "zaichik.net.listener": "a gateway is a server as well",
+        "zaichik.net.peers": "whose connections are many, as the broker has it",
+        "zaichik.net.served": "so many connections at a time",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
         "zaichik.net.stream": "with TLS or without",
     },
     "legacy": {
         "zaichik.net.background": "its tasks end with the connection",
         "zaichik.net.listener": "a gateway is a server as well",
+        "zaichik.net.served": "so many connections at a time",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
     },
     "mqtt": {
@@ -46,6 +50,7 @@ BEYOND: dict[str, dict[str, str]] = {
         "zaichik.apps.web.names": "names in a browser's handshake are written as for the page",
         "zaichik.net.background": "its tasks end with the connection",
         "zaichik.net.listener": "a gateway is a server as well",
+        "zaichik.net.served": "so many connections at a time",
         "zaichik.net.socket_stream": "it reads and writes its clients' sockets",
         "zaichik.net.stream": "a client may be connected over TLS or not",
     },
@@ -72,6 +77,7 @@ BEYOND: dict[str, dict[str, str]] = {
     },
     "web": {
         "zaichik.apps.gateways.strangers": "names what lost clients speak",
+        "zaichik.apps.users": "places for streams, of which no user can take all",
         "zaichik.apps.views": "the pictures",
         "zaichik.apps.watch": "the polling, which stays polite",
         "zaichik.net.background": "its tasks end with the page, and leave exceptions as they are",

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 WAITING = (
     "tests/apps/mqtt/test_replication.py",
     "tests/apps/cluster/test_hosting.py",
+    "tests/apps/kafka/test_memory.py",
     "tests/apps/mqtt/test_sessions.py",
     "tests/apps/users/",
     "tests/apps/work/test_job.py",
@@ -49,6 +50,7 @@ WAITING = (
     "tests/net/test_background.py",
     "tests/net/test_listener.py",
     "tests/net/test_repeating.py",
+    "tests/net/test_served.py",
     "tests/net/test_socket_stream.py",
     "tests/net/test_tls.py",
     "tests/net/test_wakeup.py",

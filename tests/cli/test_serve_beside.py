@@ -76,10 +76,40 @@ def test_why_a_front_end_does_not_begin_is_in_the_log_too(start):
     assert next(events(other, "front_end_ended"))["code"] == main.FAILED
 
 
+def test_a_front_end_may_have_options_of_its_own(start):
+    process = start(*WORDS, "--beside", "mqtt --port 0 --websocket 0 --tree 'my orders'")
+    ready = events(process, "front_end_ready")
+    assert {next(ready)["front_end"] for _ in range(2)} == {"MQTT", "MQTT over WebSocket"}
+    (child,) = children(process)
+    words = Path(f"/proc/{child}/cmdline").read_text().split("\0")
+    assert "my orders" in words
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("", "'' cannot run beside a broker; web, mqtt, kafka, grpc can"),
+        ("serve --port 1", "'serve' cannot run beside a broker"),
+        ("mqtt 'a", "is no command line: No closing quotation"),
+        ("mqtt --connect other:1", "leave out --connect: `zaichik serve` tells it"),
+        ("mqtt --json", "leave out --json"),
+        ("mqtt --websocket many", "'mqtt --websocket many': argument --websocket"),
+        ("web --sasl", "'web --sasl': unrecognized arguments: --sasl"),
+    ],
+)
+def test_a_line_that_is_no_front_end_is_refused_in_a_sentence(line, sentence, capsys):
+    with pytest.raises(SystemExit, match=str(main.WRONG_USAGE)):
+        main.main(["serve", "--port", "0", "--beside", line])
+    assert sentence in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize("access", ["--access", "--init-access"])
 @pytest.mark.parametrize("program", [it for it in serve_beside.PROGRAMS if it.needs_login])
-def test_beside_a_broker_with_users_a_front_end_needs_a_login(access, program, tmp_path, capsys):
-    words = ["serve", access, str(tmp_path / "access"), f"--{program.command}"]
+@pytest.mark.parametrize("option", [lambda name: [f"--{name}"], lambda name: ["--beside", name]])
+def test_beside_a_broker_with_users_a_front_end_needs_a_login(
+    access, program, option, tmp_path, capsys
+):
+    words = ["serve", access, str(tmp_path / "access"), *option(program.command)]
     with pytest.raises(SystemExit, match=str(main.WRONG_USAGE)):
         main.main(words)
     assert f"start `zaichik {program.command}` by itself" in capsys.readouterr().err

@@ -129,7 +129,13 @@ def test_a_page_that_fails_does_not_take_the_broker_along(capfd):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         arguments = SimpleNamespace(
-            web=port, mqtt=None, kafka=None, grpc=None, log_format="text", log_level="info"
+            web=port,
+            mqtt=None,
+            kafka=None,
+            grpc=None,
+            beside=[],
+            log_format="text",
+            log_level="info",
         )
         with serve_beside.running(SimpleNamespace(host="0.0.0.0", port=1, gate=OPEN), arguments):  # noqa: S104
             said, until = "", time.monotonic() + GUARD

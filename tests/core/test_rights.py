@@ -237,6 +237,22 @@ def test_the_number_of_a_refused_batch_does_not_tell_whether_a_durable_topic_exi
         assert [code(reply) for reply in told] == [ErrorCode.FORBIDDEN] * 2, topics
 
 
+def test_an_unknown_number_without_the_right_tells_nothing_of_topics_or_of_others():
+    """ACC-2, ACC-3: `PRODUCER_UNKNOWN` comes before `FORBIDDEN`, about the user's own numbers."""
+    broker = broker_with()
+    ana = Talk(broker, everything("ana"))
+    for sequence in range(3):
+        ana.ask(Publish(2, "t", batch(b"x"), producer=9, sequence=sequence))
+    eve = Talk(broker, Somebody("eve"))
+    told = [
+        eve.ask(Publish(7, topic, batch(b"x"), producer=producer, sequence=1))[0]
+        for topic in ("t", "none")
+        for producer in (9, 10)
+    ]
+    assert code(told[0]) == ErrorCode.PRODUCER_UNKNOWN
+    assert told == told[:1] * 4
+
+
 def test_what_a_durable_topic_answered_is_repeated_without_the_right():
     logs = FakeLogs()
     broker = durable_broker(logs)

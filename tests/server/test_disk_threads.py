@@ -173,32 +173,6 @@ async def test_a_failure_is_kept_told_once_and_ends_all_writing(error, caplog):
     assert len([record for record in caplog.records if record.levelno == logging.CRITICAL]) == 1
 
 
-@asynchronous
-async def test_after_one_failed_sync_nothing_is_written_although_the_disk_would_take_it():
-    """DUR-6: it would take the place of what was lost, and be told to those who wait for that."""
-    disk = Held()
-    disk.may_write.set()
-    store = Store(disk)
-    (owner,) = await with_topics(store, "orders")
-    stored, writes = owner.stored, []
-
-    def once(call):
-        writes.append(call)
-        return eio() if len(writes) == 1 else None
-
-    disk.may_write.clear()
-    async with working(store) as threads:
-        owner.publish()
-        await anyio.wait_all_tasks_blocked()
-        owner.publish()  # the next group gathers
-        disk.fault = once
-        disk.may_write.set()
-        await threads.drained()
-        for _ in range(20):
-            await anyio.wait_all_tasks_blocked()
-    assert (owner.stored, len(writes)) == (stored, 1)
-
-
 class Immediate:
     """Stands for a `DiskThread`: a job is done when `begin` returns."""
 
@@ -223,6 +197,32 @@ class Immediate:
 def immediate(monkeypatch, patchable):
     """What is handed over in a step is done in that step, and handled in the next one."""
     monkeypatch.setattr(disk_threads, "DiskThread", Immediate)
+
+
+@pytest.mark.usefixtures("immediate")
+@asynchronous
+async def test_after_one_failed_sync_nothing_is_written_although_the_disk_would_take_it():
+    """DUR-6: it would take the place of what was lost, and be told to those who wait for that."""
+    disk = SimDisk()
+    store = Store(disk)
+    (owner,) = await with_topics(store, "orders")
+    stored, writes = owner.stored, []
+
+    def once(call):
+        writes.append(call)
+        if len(writes) > 1:
+            return None
+        owner.publish()  # the next group gathers
+        return eio()
+
+    disk.fault = once
+    async with working(store) as threads:
+        owner.publish()
+        await threads.drained()
+        for _ in range(20):
+            await anyio.wait_all_tasks_blocked()
+    assert isinstance(threads.failure, StorageFailed)
+    assert (owner.stored, len(writes)) == (stored, 1)
 
 
 @pytest.mark.usefixtures("immediate")

@@ -16,6 +16,7 @@ What an app needs beyond that is here, with the reason:
 | `cluster` | `net.background` | brokers end with it, and exceptions stay as they are |
 | `web` | `apps.gateways` | names what lost clients speak |
 | `web` | `apps.views`, `apps.watch` | the pictures, and the polling that stays polite |
+| `web` | `apps.users` | places for streams, of which no user can take all |
 | `web` | `net.background` | tasks that end with a block and leave its exceptions as they are |
 | `web` | `server.access` | failed logins are limited by the same token bucket as the broker's |
 | `web` | `zaichik.running_broker` | every scene of the stage has a broker of its own |

@@ -161,6 +161,20 @@ EVENTS: dict[str, tuple[str, ...]] = {
         "topic",
         "subscriptions",
     ),
+    "%s cannot be fetched now: user %s has %d subscriptions, and others may need the %d that are "
+    "left": (
+        "too_many_subscriptions",
+        "topic",
+        "user",
+        "subscriptions",
+        "left",
+    ),
+    "%s wait for memory: they have %d bytes, and %d is the limit": (
+        "no_memory",
+        "what",
+        "bytes",
+        "limit",
+    ),
     "%s: a position cannot be read, and is passed over: %s": (
         "position_unreadable",
         "topic",

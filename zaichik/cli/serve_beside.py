@@ -4,10 +4,14 @@ Each is a program of its own, so what its clients do, and whatever becomes of it
 from the broker. It ends when its standard input closes, which it does however the broker ends. A
 broker that is stopped in order has them end first, and serves them so long. They have no secret of
 anybody: if the broker asks for a login, each client logs in for itself.
+
+`--mqtt PORT` is short for `--beside "mqtt --port PORT"`: what a command can, it can here, too.
 """
 
+import argparse
 import logging
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -15,12 +19,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from typing import NoReturn
 
 import anyio
 import anyio.to_thread
 
 from zaichik.cli import address, default_ports, serve_access
-from zaichik.cli.arguments import Argument, Namespace, WrongUsage, argument
+from zaichik.cli.arguments import Argument, Namespace, WrongUsage, add, argument
 from zaichik.client.endpoint import Endpoint
 from zaichik.server.server import Server
 
@@ -85,7 +91,65 @@ PROGRAMS = (
         serves="clients of gRPC on this machine, as `zaichik grpc` does",
     ),
 )
-OPTIONS = tuple(program.option for program in PROGRAMS)
+# What `zaichik serve` tells each of them.
+TOLD = ("--connect", "--log-format", "--log-level", "--json", "--until-stdin-closes")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A program that was asked for, and the words after its command."""
+
+    program: Program
+    words: tuple[str, ...]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise what the parser of `zaichik serve` says in its own words."""
+        raise WrongUsage(message)
+
+
+def _wanted(text: str) -> Wanted:
+    """Returns what a command line asks for, which is wrong now or never."""
+    try:
+        name, *words = shlex.split(text) or [""]
+    except ValueError as error:
+        raise WrongUsage(f"{text!r} is no command line: {error}") from None
+    known = {program.command: program for program in PROGRAMS}
+    if name not in known:
+        raise WrongUsage(f"{name!r} cannot run beside a broker; {', '.join(known)} can")
+    told = [word for word in words if word.partition("=")[0] in TOLD]
+    if told:
+        raise WrongUsage(f"leave out {told[0]}: `zaichik serve` tells it")
+    parser = _Parser(f"zaichik {name}", add_help=False, allow_abbrev=False)
+    add(parser, import_module(f"zaichik.cli.commands.{name}").ARGUMENTS)
+    try:
+        parser.parse_args(words)
+    except WrongUsage as error:
+        raise WrongUsage(f"{text!r}: {error}") from None
+    return Wanted(known[name], tuple(words))
+
+
+BESIDE = argument(
+    "--beside COMMAND",
+    "also serve what this command line does, with options of its own, such as 'mqtt --websocket "
+    "8083'; may be repeated",
+    _wanted,
+    action="append",
+    default=[],
+)
+OPTIONS = (*(program.option for program in PROGRAMS), BESIDE)
+
+
+def _all_wanted(arguments: Namespace) -> list[Wanted]:
+    """Returns all programs that were asked for, in one way or the other."""
+    found: list[Wanted] = []
+    for program in PROGRAMS:
+        port = getattr(arguments, program.command)
+        if port is not None:
+            found.append(Wanted(program, ("--port", str(port))))
+    found.extend(arguments.beside)
+    return found
 
 
 def check(arguments: Namespace) -> None:
@@ -95,12 +159,12 @@ def check(arguments: Namespace) -> None:
         WrongUsage: it cannot.
     """
     has_users = arguments.access is not None or arguments.init_access is not None
-    for program in PROGRAMS:
-        is_wanted = getattr(arguments, program.command) is not None
-        if is_wanted and has_users and program.needs_login:
+    for wanted in _all_wanted(arguments):
+        command = wanted.program.command
+        if has_users and wanted.program.needs_login:
             raise WrongUsage(
-                f"--{program.command} has no login, and this broker will ask for one: log a user "
-                f"in with `zaichik login`, and start `zaichik {program.command}` by itself"
+                f"--{command} has no login, and this broker will ask for one: log a user "
+                f"in with `zaichik login`, and start `zaichik {command}` by itself"
             )
 
 
@@ -119,10 +183,8 @@ class Beside:
     def running(self, server: Server, arguments: Namespace) -> Iterator[None]:
         """Runs what was asked for beside a listening broker, during the block."""
         try:
-            for program in PROGRAMS:
-                port = getattr(arguments, program.command)
-                if port is not None:
-                    self._start(program, port, server, arguments)
+            for wanted in _all_wanted(arguments):
+                self._start(wanted, server, arguments)
             yield
         finally:
             # Those that were not stopped before, because the broker has ended by itself.
@@ -131,9 +193,10 @@ class Beside:
             for one in self._running:
                 one.kill()
 
-    def _start(self, program: Program, port: int, server: Server, arguments: Namespace) -> None:
+    def _start(self, wanted: "Wanted", server: Server, arguments: Namespace) -> None:
+        program = wanted.program
         try:
-            self._running.append(_Running(program, _command(program, port, server, arguments)))
+            self._running.append(_Running(program, _command(wanted, server, arguments)))
         except OSError as error:
             logger.warning("%s cannot be started: %s", program.name, error)
 
@@ -220,15 +283,14 @@ class _Running:
             )
 
 
-def _command(program: Program, port: int, server: Server, arguments: Namespace) -> list[str]:
+def _command(wanted: Wanted, server: Server, arguments: Namespace) -> list[str]:
     pin = serve_access.pin(server)
     pins = () if pin is None else (pin,)
     host = LOCAL.get(server.host, server.host)
     broker = Endpoint(host, server.port, pin is not None, pins)
     return [
-        *(sys.executable, "-m", "zaichik", program.command),
+        *(sys.executable, "-m", "zaichik", wanted.program.command, *wanted.words),
         *("--connect", broker.line),
-        *("--port", str(port)),
         *("--log-format", arguments.log_format),
         *("--log-level", arguments.log_level),
         "--until-stdin-closes",

@@ -82,7 +82,7 @@ GRPC_SLIPS = [
     # -- logins --------------------------------------------------------------------------------
     Slip(
         "a call without a login gets to the broker",
-        "Logins.client",
+        "grpc.logins:Logins.user",
         "credentials is None and self._asks",
         "False",
         f"{LOGINS}_a_call_without_a_login_never_gets_the_rights_of_the_gateway",

@@ -4,13 +4,15 @@ import socket
 from contextlib import suppress
 
 import anyio
+import anyio.lowlevel
 import grpc
 import pytest
 import trustme
 from brokers import GUARD, HANG_UP, fake_broker
-from callers import ANA, BrokerStub, Reading, bearer, gateway, refused
-from grpc import aio
+from callers import ANA, BEA, BrokerStub, Reading, bearer, gateway, refused
+from grpc import StatusCode, aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
@@ -19,6 +21,7 @@ import zaichik
 from zaichik.apps.grpc import broker_pb2 as pb
 from zaichik.apps.grpc import gateway as gateway_module
 from zaichik.apps.grpc import service
+from zaichik.apps.grpc import unasked as unasked_module
 from zaichik.apps.grpc.gateway import NAME, CannotServe, Options, serving
 from zaichik_protocol import Describe, Described, Ping
 
@@ -132,6 +135,55 @@ async def test_one_call_too_many_is_refused_and_others_go_on(monkeypatch):
         assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         await running.client.publish("a", b"x")
         assert await first.payloads(1) == [b"x"]
+
+
+async def test_no_user_can_hold_all_calls(monkeypatch):
+    monkeypatch.setattr(gateway_module, "MOST_CALLS", 4)
+    async with (
+        gateway("user *\nallow all *\n") as running,
+        running.reading("a", metadata=bearer(ANA)),
+        running.reading("a", metadata=bearer(ANA)),
+    ):
+        request = pb.DescribeRequest(topic="a")
+        call = running.stub.Describe(request, metadata=bearer(ANA))
+        error = await refused(call, StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CONNECTIONS")
+        assert "you have 2 calls, and others may need the 2 that are left" in error.details()
+        assert (await running.stub.Describe(request, metadata=bearer(BEA))).subscriptions == 2
+        async with running.reading("a", metadata=bearer(BEA)):
+            pass
+
+
+@pytest.mark.parametrize("kind", ["health", "reflection"])
+async def test_strangers_cannot_hold_all_calls(kind, monkeypatch):
+    """Of one address; asking once for the health is answered all the same."""
+    monkeypatch.setattr(unasked_module, "MOST_CALLS", 4)
+    async with gateway() as running:
+        health = health_pb2_grpc.HealthStub(running.channel)
+        info = reflection_pb2_grpc.ServerReflectionStub(running.channel).ServerReflectionInfo
+
+        async def begun():
+            if kind == "health":
+                call = health.Watch(health_pb2.HealthCheckRequest())
+            else:
+                call = info()
+                await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+            assert await call.read() is not aio.EOF
+            return call
+
+        calls = [await begun() for _ in range(2)]
+        with pytest.raises(aio.AioRpcError) as caught:
+            await begun()
+        assert caught.value.code() == StatusCode.RESOURCE_EXHAUSTED
+        assert (await health.Check(health_pb2.HealthCheckRequest())).status == 1
+        for call in calls:
+            call.cancel()
+        with anyio.fail_after(GUARD):
+            while True:
+                try:
+                    (await begun()).cancel()
+                    break
+                except aio.AioRpcError:
+                    await anyio.lowlevel.checkpoint()
 
 
 async def test_a_client_that_answers_no_ping_is_cut_off(monkeypatch):

@@ -53,6 +53,48 @@ SIMULATION = "test_groups_simulation:run_once"
 
 KAFKA_SLIPS = [
     slip(
+        "the memory of a request is not given back",
+        "memory:Memory.taking",
+        "taken.shrink(0)",
+        "pass",
+        "test_connection:test_all_memory_is_given_back",
+    ),
+    slip(
+        "the memory of a response is not given back",
+        "session:Session.response_sent",
+        "self.response.shrink(0)",
+        "pass",
+        "test_connection:test_all_memory_is_given_back",
+    ),
+    slip(
+        "a fetch without memory is answered with records",
+        "session:Session.room_for_response",
+        "return 0",
+        "return size",
+        "test_connection:test_a_fetch_that_finds_no_memory_is_answered_without_records",
+    ),
+    slip(
+        "a user's connection keeps its place",
+        "connection:Connection._release",
+        "self._shared.connections.give_back(self._session.user)",
+        "pass",
+        "test_logins:test_a_connection_that_has_ended_gives_its_place_back",
+    ),
+    slip(
+        "connections with a login make room as well",
+        "gateway:Gateway._secured_and_served",
+        "partial(self._newcomers.pop, newcomer, None)",
+        "int",
+        "test_logins:test_one_without_a_login_makes_room_for_a_newer_one",
+    ),
+    slip(
+        "a user may have all groups",
+        "coordinator:Coordinator._are_used_up",
+        "shares.may_take(user)",
+        'shares.may_take("")',
+        "test_positions:test_a_user_cannot_take_all_the_room_for_groups",
+    ),
+    slip(
         "only the last batch is remembered",
         "producers:Producer.store_done",
         "self.begun = None",

@@ -20,6 +20,7 @@ from recorded_kafka import RECORDED
 from zaichik.apps.kafka import connection as connection_module
 from zaichik.apps.kafka import frames, oversized
 from zaichik.apps.kafka import gateway as gateway_module
+from zaichik.apps.kafka import memory as memory_module
 from zaichik.apps.kafka.codes import Code
 from zaichik.apps.kafka.frames import NotARequest, decoded, header_of
 from zaichik.apps.kafka.requests import API_VERSIONS, REQUESTS, name_of
@@ -332,7 +333,7 @@ async def test_a_client_that_leaves_while_its_fetch_waits_holds_no_connection(mo
                 await anyio.lowlevel.checkpoint()
         while await running.client.subscriptions("a"):
             await anyio.lowlevel.checkpoint()
-        assert running.gateway.shared.room.taken == 0
+        assert running.gateway.shared.subscriptions.taken == 0
         while running.gateway.figures().connections:
             await anyio.lowlevel.checkpoint()
         await still_serves(running)
@@ -353,6 +354,63 @@ async def test_what_is_sent_after_a_request_that_waits_is_answered_to_the_last_b
         for number, data in enumerate(after):
             response = await kafka.receive(produce_request("b", data), 8)
             assert response.responses[0].partition_responses[0].base_offset == number
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+
+async def test_a_request_that_finds_no_memory_ends_its_connection(monkeypatch, caplog):
+    """Others have it: here it's a request that is never complete."""
+    monkeypatch.setattr(memory_module, "MAX_REQUESTS", 1000)
+    monkeypatch.setattr(memory_module, "WAIT_SECONDS", 0)
+    caplog.set_level("INFO")
+    async with gateway() as running, running.connected() as one:
+        await one.stream.send(struct.pack(">i", 1000) + bytes(10))
+        while not running.gateway.shared.memory.requests.taken:
+            await anyio.lowlevel.checkpoint()
+        async with running.connected() as other:
+            await other.send(MetadataRequest(topics=[], allow_auto_topic_creation=False), 4)
+            assert await other.ended()
+        while "requests have as much memory as they may" not in caplog.text:
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_a_batch_that_finds_no_memory_is_sent_again_by_its_producer(monkeypatch):
+    monkeypatch.setattr(memory_module, "MAX_BATCHES", 0)
+    monkeypatch.setattr(memory_module, "WAIT_SECONDS", 0)
+    async with gateway() as running, running.connected() as kafka:
+        answer = await kafka.produce("a", batch((None, b"1")))
+        assert answer.error_code == Code.REQUEST_TIMED_OUT
+        assert await running.payloads("a") == []
+
+
+async def test_a_fetch_that_finds_no_memory_is_answered_without_records(monkeypatch):
+    """Consumers ask again, and have lost nothing."""
+    async with gateway() as running, running.connected() as kafka:
+        await kafka.produce("a", batch((None, b"1")))
+        monkeypatch.setattr(memory_module, "WAIT_SECONDS", 0)
+        async with running.gateway.shared.memory.responses.taking("", memory_module.MAX_RESPONSES):
+            empty = await kafka.fetch("a", 0)
+            assert (empty.error_code, empty.records) == (0, b"")
+        assert (await kafka.fetch("a", 0)).records
+
+
+async def test_all_memory_is_given_back():
+    """Also that of a response which its client does not read to its end."""
+    async with gateway() as running:
+        memory = running.gateway.shared.memory
+        await running.client.create_topic("a", retention_ttl="forever")
+        for _ in range(8):
+            await running.client.publish("a", bytes(1_000_000))
+        async with running.connected() as kafka:
+            assert (await kafka.produce("b", batch((None, b"1")))).error_code == 0
+            assert (memory.requests.taken, memory.batches.taken) == (0, 0)
+            wants = {"max_bytes": 2**23, "partition_max_bytes": 2**23}
+            await kafka.send(fetch_request({"a": 0}, **wants), 11)
+            while not memory.responses.taken:
+                await anyio.lowlevel.checkpoint()
+        while memory.responses.taken or memory.requests.taken:
+            await anyio.lowlevel.checkpoint()
 
 
 # -- the broker ----------------------------------------------------------------------------------

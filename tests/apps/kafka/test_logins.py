@@ -11,7 +11,10 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka_client import RULES, TOKENS, Kafka, commit, committed, gateway, tls_of_both
 
+from zaichik.apps.kafka import connection as connection_module
+from zaichik.apps.kafka import frames
 from zaichik.apps.kafka import gateway as gateway_module
+from zaichik.apps.kafka import session as session_module
 from zaichik.apps.kafka.codes import Code
 from zaichik.apps.users.failures import OF_ONE
 from zaichik.net.socket_stream import SocketStream
@@ -193,3 +196,85 @@ async def test_too_many_failures_of_an_address_are_not_passed_on():
             await kafka.send(SaslAuthenticateRequest(auth_bytes=wrong), 1)
             assert await kafka.ended()
         assert running.broker.gate.counters["login_failed"] == OF_ONE
+
+
+# -- places --------------------------------------------------------------------------------------
+
+
+async def logged(text: str, caplog) -> None:
+    """Returns when the log has that."""
+    while text not in caplog.text:
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_a_user_cannot_take_all_connections(monkeypatch, caplog):
+    monkeypatch.setattr(session_module, "MAX_CONNECTIONS", 3)
+    caplog.set_level("INFO")
+    async with (
+        gateway(with_users=True) as running,
+        running.connected() as one,
+        running.connected() as two,
+        running.connected() as other,
+    ):
+        for kafka in (one, two):
+            assert await log_in(kafka, token("ana")) == 0
+        async with running.connected() as three:
+            with pytest.raises(anyio.EndOfStream):
+                await log_in(three, token("ana"))
+        await logged("user ana has 2 connections, and others may need the 1 that are left", caplog)
+        assert await log_in(other, token("bob")) == 0
+
+
+async def test_a_connection_that_has_ended_gives_its_place_back(monkeypatch):
+    monkeypatch.setattr(session_module, "MAX_CONNECTIONS", 2)
+    async with gateway(with_users=True) as running:
+        for _ in range(3):
+            async with running.connected() as kafka:
+                assert await log_in(kafka, token("ana")) == 0
+            while running.gateway.shared.connections.taken:
+                await anyio.lowlevel.checkpoint()
+
+
+async def test_one_without_a_login_makes_room_for_a_newer_one(monkeypatch, caplog):
+    monkeypatch.setattr(gateway_module, "MAX_CONNECTIONS", 2)
+    caplog.set_level("INFO")
+    async with (
+        gateway(with_users=True) as running,
+        running.connected() as user,
+        running.connected() as silent,
+    ):
+        assert await log_in(user, token("ana")) == 0
+        async with running.connected() as newer:
+            assert await log_in(newer, token("bob")) == 0
+            assert await silent.ended()
+            await logged("it had not logged in, and a newer connection needed its place", caplog)
+            assert await user.metadata() == {}
+            async with running.connected() as late:
+                assert await late.ended()
+
+
+async def test_a_silent_handshake_counts_and_makes_room(monkeypatch):
+    """Of the address that has most, the oldest one goes; here all have the same."""
+    monkeypatch.setattr(gateway_module, "MAX_CONNECTIONS", 1)
+    shown, insisted, _ = tls_of_both()
+    async with (
+        gateway(with_users=True, tls=shown) as running,
+        running.connected() as silent,
+        await SocketStream.connect("127.0.0.1", running.gateway.port) as stream,
+    ):
+        kafka = Kafka(await insisted.secure(stream, "localhost"))
+        assert await log_in(kafka, token("ana")) == 0
+        assert await silent.ended()
+
+
+async def test_before_a_login_requests_are_small(monkeypatch):
+    monkeypatch.setattr(frames, "MAX_LOGIN", 1000)
+    async with gateway(with_users=True) as running, running.connected() as kafka:
+        await kafka.stream.send(struct.pack(">i", 1001))
+        assert await kafka.ended()
+
+
+async def test_a_user_must_log_in_in_time(monkeypatch):
+    monkeypatch.setattr(connection_module, "LOGIN_SECONDS", 0)
+    async with gateway(with_users=True) as running, running.connected() as kafka:
+        assert await kafka.ended()

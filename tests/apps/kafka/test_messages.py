@@ -14,6 +14,7 @@ from recorded_kafka import RECORDED
 import zaichik
 from zaichik.apps.kafka import compression, readings
 from zaichik.apps.kafka import produce as produce_module
+from zaichik.apps.kafka import session as session_module
 from zaichik.apps.kafka.codes import Code
 
 pytestmark = pytest.mark.anyio
@@ -396,18 +397,18 @@ async def test_a_consumer_of_more_topics_than_that_gets_all_of_them_in_turns(mon
                 assert row.partitions[0].error_code == 0
                 offsets[row.topic] += len(records_of(row.partitions[0]))
         assert set(offsets.values()) == {1}
-        assert running.gateway.shared.room.taken == 2
+        assert running.gateway.shared.subscriptions.taken == 2
 
 
 async def test_there_are_so_many_subscriptions_in_all_connections(monkeypatch, caplog):
-    monkeypatch.setattr(readings, "MAX_ALL_READINGS", 1)
+    monkeypatch.setattr(session_module, "MAX_ALL_READINGS", 1)
     async with gateway() as running, running.connected() as one:
         await one.produce("a", batch((None, b"1")))
         async with running.connected() as other:
             assert (await other.fetch("a", 0)).error_code == 0
             assert (await one.fetch("a", 0)).error_code == Code.OFFSET_NOT_AVAILABLE
             assert "there are 1 subscriptions, which is the limit" in caplog.text
-        while running.gateway.shared.room.taken:
+        while running.gateway.shared.subscriptions.taken:
             await anyio.lowlevel.checkpoint()
         assert records_of(await one.fetch("a", 0)) == [(0, None, b"1")]
 
@@ -417,7 +418,7 @@ async def test_a_subscription_that_cannot_be_had_takes_no_room(monkeypatch):
         await kafka.metadata("a", "b")
         assert (await kafka.fetch("a", 0)).error_code == 0
         assert (await kafka.fetch("b", 0)).error_code == Code.UNKNOWN_SERVER_ERROR
-        assert running.gateway.shared.room.taken == 1
+        assert running.gateway.shared.subscriptions.taken == 1
 
 
 async def test_subscriptions_end_with_the_connection():
@@ -552,7 +553,7 @@ async def test_a_gap_in_the_middle_is_passed_over_and_one_at_the_head_is_not(hea
         async def topic(self, _name):
             return {"head": head, "next_offset": 9, "epoch": 1}
 
-    reading = readings.Reading(Client(), "a", 2)
+    reading = readings.Reading(Client(), "", "a", 2)
     reading._subscription = Gapped(zaichik.Lagged("a", 2, 5))
     await reading.wait(0)
     fetched = await reading.taken(1000)

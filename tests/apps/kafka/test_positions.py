@@ -20,10 +20,12 @@ import zaichik
 from zaichik.apps.kafka import coordinator as coordinator_module
 from zaichik.apps.kafka.codes import Code
 from zaichik.apps.kafka.gateway import Gateway
+from zaichik.apps.kafka.groups import Joining
 from zaichik.apps.kafka.names import OFFSETS
 
 pytestmark = pytest.mark.anyio
 
+JOINING = Joining("", None, "c", "h", 10.0, 60.0, "consumer", (("range", b"reads a"),))
 FREE_TEXT = ["g", "a b/c", "два слова", 'quo"te', "zero\0byte", "new\nline"]
 
 
@@ -165,6 +167,29 @@ async def test_one_group_too_many_is_refused_unless_another_is_idle(monkeypatch)
         leave = LeaveGroupRequest(group_id="one", member_id=first.member_id)
         await kafka.ask(leave, 2)
         assert (await join(kafka, "two")).error_code == 0
+
+
+async def test_a_user_cannot_take_all_the_room_for_groups(monkeypatch):
+    monkeypatch.setattr(coordinator_module, "MAX_GROUPS", 3)
+    coordinator = coordinator_module.Coordinator()
+    now = anyio.current_time()
+    for name in ("one", "two"):
+        coordinator.open("ana", name).join(JOINING, now)
+    with pytest.raises(coordinator_module.TooManyGroups, match="has 2 groups"):
+        coordinator.open("ana", "three")
+    coordinator.open("bob", "one").join(JOINING, now)
+    with pytest.raises(coordinator_module.TooManyGroups, match="3 groups, which is the limit"):
+        coordinator.open("bob", "two")
+
+
+async def test_a_user_cannot_take_all_that_members_may_say(monkeypatch):
+    coordinator = coordinator_module.Coordinator()
+    group = coordinator.open("ana", "one")
+    group.join(JOINING, anyio.current_time())
+    monkeypatch.setattr(coordinator_module, "MAX_BYTES", 2 * group.size)
+    assert not coordinator.has_room("ana", 1)
+    assert coordinator.has_room("bob", group.size)
+    assert not coordinator.has_room("bob", group.size + 1)
 
 
 async def test_what_members_say_of_themselves_has_a_bound_for_all_groups(monkeypatch, caplog):

@@ -17,6 +17,7 @@ from websocket_client import (
     serving_browsers,
 )
 
+from zaichik.apps.mqtt import gateway as gateway_module
 from zaichik.apps.mqtt import websocket
 from zaichik.apps.mqtt.packets import (
     ConnAck,
@@ -331,3 +332,14 @@ async def test_a_stream_that_was_closed_says_so():
     await stream.aclose()
     with pytest.raises(anyio.ClosedResourceError):
         await stream.receive()
+
+
+async def test_a_handshake_that_is_never_complete_counts_as_a_connection(monkeypatch, caplog):
+    monkeypatch.setattr(gateway_module, "MAX_CONNECTIONS", 1)
+    async with serving_browsers() as running, raw_connection(running):
+        while not running.gateway._served.count:
+            await anyio.lowlevel.checkpoint()
+        async with running.stream() as late:
+            with pytest.raises(anyio.EndOfStream):
+                await late.receive()
+        assert "turned away: there are 1 connections, which is the limit" in caplog.text

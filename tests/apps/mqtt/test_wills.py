@@ -262,6 +262,17 @@ async def test_a_delay_begins_anew_with_another_gateway():
         assert await wills(second) == [b"a"]
 
 
+async def test_a_delay_does_not_begin_anew_where_the_session_has_ended_with_the_gateway():
+    """[MQTT-3.1.3-9]: a will waits no longer than its session lasts."""
+    async with (
+        mqtt_gateway() as running,
+        running.connected("a", will=later(60)),
+        running.another(is_kill=True) as second,
+    ):
+        await second.gateway.sweep()
+        assert (await wills(second), await rows(second)) == ([b"a"], [])
+
+
 async def test_a_will_is_published_once_even_if_its_row_stays(monkeypatch):
     async with mqtt_gateway() as running:
         async with running.connected("a", will=GONE) as client:

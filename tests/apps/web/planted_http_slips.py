@@ -85,8 +85,8 @@ HTTP_SLIPS = [
     Slip(
         "one user may take all places",
         "Places.taking",
-        "user and mine >= free",
-        "False",
+        "shares.may_take(user)",
+        'shares.may_take("")',
         FOLDER + "test_places.py",
     ),
     Slip(

@@ -9,6 +9,7 @@ import pytest
 from zaichik.apps.web import connection
 from zaichik.apps.web.app import Options
 from zaichik.apps.web.run import run
+from zaichik.apps.web.topics.front import MOST_STREAMS
 from zaichik.client.endpoint import Endpoint
 
 pytestmark = pytest.mark.anyio
@@ -25,13 +26,13 @@ def anyio_backend():
 
 
 @asynccontextmanager
-async def served(seconds=60):
+async def served(seconds=60, **more):
     """Returns the port of a page without a broker, and what stops it; a test that takes longer than
     that fails.
     """
     listener, stop = socket.create_server(("127.0.0.1", 0)), anyio.Event()
     port = listener.getsockname()[1]
-    options = Options(endpoint=Endpoint("127.0.0.1", 1), port=port)
+    options = Options(endpoint=Endpoint("127.0.0.1", 1), port=port, **more)
     with anyio.fail_after(seconds):
         async with anyio.create_task_group() as tasks:
             ready = anyio.Event()
@@ -132,3 +133,16 @@ async def test_a_browser_that_speaks_tls_to_a_plain_port_is_named_in_the_log_onc
                 await received(stream)
     named = [line for line in caplog.messages if "speaks TLS, which is not spoken" in line]
     assert len(named) == 1
+
+
+async def test_each_stream_beyond_the_usual_number_has_a_place_more(monkeypatch):
+    """Or streams would push each other out."""
+    monkeypatch.setattr(connection, "MOST_CONNECTIONS", 1)
+    async with (
+        served(streams=MOST_STREAMS + 1) as (port, _),
+        await anyio.connect_tcp("127.0.0.1", port) as silent,
+        await anyio.connect_tcp("127.0.0.1", port) as other,
+    ):
+        for stream in (other, silent):
+            await stream.send(BEGUN % port + b"Connection: close\r\n\r\n")
+            assert b"200 OK" in await received(stream)

@@ -23,7 +23,7 @@ from zaichik.storage.record import HEADER, RecordKind, StoredRecord
 from zaichik.storage.recovery import read_topic, recover, topic_file
 from zaichik.storage.repair.checking import check_folder
 from zaichik.storage.repair.repairing import AT_ONCE, repair
-from zaichik.storage.repair.salvage import PatientDisk
+from zaichik.storage.repair.salvage import MOST_FOREIGN_RECORDS, PatientDisk
 from zaichik.storage.restoring import restore
 from zaichik.storage.segment import HEAD_SIZE, Segment, seal
 from zaichik.storage.state import read_checkpoint
@@ -182,9 +182,14 @@ def test_a_head_is_made_again_and_no_message_is_lost(base, at, is_saved):
 
 
 def test_a_head_may_be_gone_of_a_file_that_has_taken_the_place_of_another():
-    """Then there are checkpoints of both, and they tell two salts."""
+    """Then there are checkpoints of both, and they tell two salts.
+
+    It has too few records to decide alone, and the disk has put some of the other file behind them.
+    """
     disk, log = written([], topic(**SMALL))
-    for at_us in range(900):  # positions alone, which fill a file that goes on without messages
+    other = b""
+    for at_us in range(830):  # positions alone, which fill a file that goes on without messages
+        other = max(other, disk.content.get(path_of(0), b""), key=len)
         log.write([positions(0, at_us)])
     for base in range(3):
         log.write([message(base, 10, at_us=900)])
@@ -192,9 +197,15 @@ def test_a_head_may_be_gone_of_a_file_that_has_taken_the_place_of_another():
         read_checkpoint(data)[0] for path, data in disk.content.items() if path.endswith(".state")
     ]
     assert len({(told["segment"], told["salt"]) for told in states}) == 2
-    disk.content[path_of(0)] = bytes(HEAD_SIZE) + disk.content[path_of(0)][HEAD_SIZE:]
+    data, size = disk.content[path_of(0)], positions(0, 0).size
+    records = (len(data) - HEAD_SIZE) // size
+    assert 5 < records < MOST_FOREIGN_RECORDS
+    begin = HEAD_SIZE + (records + 1) * size
+    strange = other[begin : begin + 3 * size]
+    assert len(strange) == 3 * size
+    disk.content[path_of(0)] = (bytes(HEAD_SIZE) + data[HEAD_SIZE:]).ljust(begin, b"\0") + strange
     checked, found = repaired(disk)
-    assert checked.problems == [f"{path_of(0)}: the head of the file is damaged"]
+    assert checked.problems[0] == f"{path_of(0)}: the head of the file is damaged"
     assert (readable(disk, found), found.state.positions) == ({0, 1, 2}, {"reader": 1})
 
 

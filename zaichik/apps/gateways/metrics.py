@@ -89,7 +89,7 @@ FAMILIES = (
     Family(
         "zaichik_gateway_turned_away_connections",
         "Connections that were closed at once, because there were too many. Not gRPC.",
-        _unless_calls(lambda figures, _: figures.connections.turned_away),
+        _unless_calls(lambda figures, _: figures.turned_away),
     ),
     Family(
         "zaichik_gateway_received_bytes",

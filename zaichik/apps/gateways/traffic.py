@@ -40,12 +40,10 @@ class Connections:
 
     Attributes:
         accepted: how many there were.
-        turned_away: how many more there would have been, without the limit.
     """
 
     def __init__(self) -> None:
         self.accepted = 0
-        self.turned_away = 0
         self._open: dict[Traffic, None] = {}
         self._ended = Traffic()
 
@@ -79,6 +77,7 @@ class Figures:
 
     Attributes:
         connections: see there.
+        turned_away: how many more connections there would have been, without the limit.
         missed: messages that were not delivered, or not taken as they were, by the reason.
         sessions: what goes on without its client, or has several: sessions, consumer groups; None
             if the protocol has nothing of the kind.
@@ -90,6 +89,7 @@ class Figures:
 
     connections: Connections
     missed: Mapping[str, int] = field(default_factory=dict)
+    turned_away: int = 0
     sessions: int | None = None
     unacknowledged: int | None = None
     are_calls: bool = False

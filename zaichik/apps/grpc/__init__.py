@@ -10,6 +10,7 @@ To the broker, the gateway is a client like any other; to its own clients, it is
 | `topic_settings` | a topic's settings, as that service and as our client have them |
 | `logins` | whose call it is, by its metadata |
 | `service` | the five calls: our client carries them out |
+| `unasked` | health and reflection, which need no login |
 | `gateway` | the server: where it listens, its limits, health and reflection |
 
 `broker_pb2` and `broker_pb2_grpc` are generated from `broker.proto`, by `make docs`. They are part

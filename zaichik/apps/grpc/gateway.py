@@ -10,7 +10,8 @@ Its limits are gRPC's own, set here once:
   one that does not greet.
 
 Health (`grpc.health.v1`) says whether the broker answers. Reflection lets programs such as grpcurl
-ask for the declaration of the service. Neither asks for a login.
+ask for the declaration of the service. Neither asks for a login, so what strangers hold with them
+has a bound of its own (see `unasked`), and of the calls of the service no user can hold all.
 """
 
 import asyncio
@@ -25,13 +26,14 @@ import anyio
 import grpc
 from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from zaichik import Client, Endpoint
 from zaichik.apps.gateways.traffic import Connections, Figures
 from zaichik.apps.grpc import broker_pb2, broker_pb2_grpc
 from zaichik.apps.grpc.logins import MOST_USERS, Logins
 from zaichik.apps.grpc.service import Service
+from zaichik.apps.grpc.unasked import Health, Reflection, Unasked
 from zaichik.apps.users.connections import UserConnections
 from zaichik.base.clock import Clock, SystemClock
 from zaichik.client.messages import AckedBy
@@ -111,7 +113,8 @@ async def serving(
         _check_reachable(host, options, asks=asks)
     server = aio.server(options=_limits(client), maximum_concurrent_rpcs=MOST_CALLS)
     port = _bound(server, host, options)
-    condition = health.aio.HealthServicer()
+    unasked = Unasked()
+    condition = Health(unasked)
     async with BackgroundTasks() as tasks:
         users = UserConnections(
             options.endpoint,
@@ -123,11 +126,12 @@ async def serving(
         )
         logins = Logins(users, asks=asks)
         add_to_server = broker_pb2_grpc.add_BrokerServicer_to_server
-        service = Service(logins, options.calls, options.acked_by)
+        service = Service(logins, options.calls, MOST_CALLS, options.acked_by)
         add_to_server(service, server)  # type: ignore[no-untyped-call]  # generated
         health_pb2_grpc.add_HealthServicer_to_server(condition, server)
         names = (NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, server)
+        add_reflection = reflection_pb2_grpc.add_ServerReflectionServicer_to_server
+        add_reflection(Reflection(names, unasked), server)
         await _tell(condition, is_well=True)
         await server.start()
         tasks.group.start_soon(_watch, client, condition)
@@ -207,7 +211,7 @@ def _bound(server: aio.Server, host: str, options: Options) -> int:
     return server.add_secure_port(address, grpc.ssl_server_credentials([options.certificate]))
 
 
-async def _watch(client: Client, condition: health.aio.HealthServicer) -> None:
+async def _watch(client: Client, condition: Health) -> None:
     """Tell whether the broker answers, until it is gone for good.
 
     Raises:
@@ -225,7 +229,7 @@ async def _watch(client: Client, condition: health.aio.HealthServicer) -> None:
         await anyio.sleep(WATCH_SECONDS)
 
 
-async def _tell(condition: health.aio.HealthServicer, *, is_well: bool) -> None:
+async def _tell(condition: Health, *, is_well: bool) -> None:
     status = health_pb2.HealthCheckResponse.NOT_SERVING
     if is_well:
         status = health_pb2.HealthCheckResponse.SERVING

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from urllib.parse import unquote
 
-from zaichik import BrokerError, Client, Credentials
-from zaichik.apps.users.connections import UserConnections
+from zaichik import BrokerError, Credentials
+from zaichik.apps.users.connections import User, UserConnections
 from zaichik.apps.users.credentials import NotALogin
 from zaichik_protocol import Error, ErrorCode
 
@@ -79,8 +79,8 @@ class Logins:
         self._asks = asks
 
     @asynccontextmanager
-    async def client(self, metadata: Metadata, peer: str) -> AsyncIterator[Client]:
-        """Returns the client of the user who makes a call.
+    async def user(self, metadata: Metadata, peer: str) -> AsyncIterator[User]:
+        """Returns the connection of the user who makes a call.
 
         Args:
             metadata: the call's.
@@ -97,6 +97,6 @@ class Logins:
         except NotALogin as error:
             raise _refused(f"authorization: {error}") from None
         try:
-            yield user.client
+            yield user
         finally:
             self._users.release(user)

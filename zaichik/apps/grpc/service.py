@@ -13,8 +13,8 @@ that carries the call out, which ends the subscription.
 """
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -37,6 +37,7 @@ from zaichik.apps.grpc.broker_pb2_grpc import BrokerServicer
 from zaichik.apps.grpc.logins import Logins
 from zaichik.apps.grpc.statuses import status_of
 from zaichik.apps.grpc.topic_settings import arguments_of, settings_of
+from zaichik.apps.users.shares import Shares
 from zaichik.client.messages import AckedBy, Missed, StartAt
 from zaichik.net.background import BackgroundTasks
 from zaichik_protocol import Describe, Error, ErrorCode, Publish
@@ -53,6 +54,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Context: TypeAlias = aio.ServicerContext[Any, Any]
 
 
+class TooManyCalls(ZaichikError):
+    """A user has as many calls as the others leave."""
+
+    name = "TOO_MANY_CONNECTIONS"  # as the broker answers in such a case
+    retryable = True
+
+
 class WrongRequest(ValueError):
     """A request is not one that its place in the stream, or its fields, allow."""
 
@@ -63,12 +71,16 @@ class Service(BrokerServicer):
     Args:
         logins: what calls use.
         calls: where calls are counted, and what goes over them.
+        most: how many calls there may be at a time.
         acked_by: what has to have batches before they are answered; None: the broker alone.
     """
 
-    def __init__(self, logins: Logins, calls: Connections, acked_by: AckedBy | None = None) -> None:
+    def __init__(
+        self, logins: Logins, calls: Connections, most: int, acked_by: AckedBy | None = None
+    ) -> None:
         self._logins = logins
         self._calls = calls
+        self._shares = Shares(most)
         self._acked_by = acked_by
 
     # -- topics ----------------------------------------------------------------------------------
@@ -171,11 +183,30 @@ class Service(BrokerServicer):
         """
         try:
             metadata = context.invocation_metadata() or ()
-            with self._calls.counted() as traffic:
-                async with self._logins.client(metadata, context.peer()) as client:
-                    yield client, traffic
+            async with self._logins.user(metadata, context.peer()) as user:
+                with self._in_share(user.name), self._calls.counted() as traffic:
+                    yield user.client, traffic
         except Exception as error:
             await _abort(context, _first_of(error))
+
+    @contextmanager
+    def _in_share(self, user: str) -> Iterator[None]:
+        """Count a call of a user for the length of the block.
+
+        Raises:
+            TooManyCalls: the user has too many.
+        """
+        calls = self._shares
+        if not calls.may_take(user):
+            raise TooManyCalls(
+                f"you have {calls.of(user)} calls, and others may need the {calls.free} that are "
+                "left; end one, or try later"
+            )
+        calls.take(user)
+        try:
+            yield
+        finally:
+            calls.give_back(user)
 
 
 async def _abort(context: Context, error: Exception) -> None:

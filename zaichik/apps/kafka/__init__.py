@@ -14,6 +14,7 @@ broker, in which each topic has one partition. It is experimental.
 | `positions` | the positions of groups, rows of a table |
 | `topics` | topics that Kafka's clients make |
 | `readings` | the subscriptions behind fetches |
+| `memory` | what all connections hold together |
 | `session` | what handlers work with |
 | `discovery`, `produce`, `fetch`, `membership`, `commits`, `admin` | handlers, a family each |
 | `requests` | which requests are offered, in which versions |

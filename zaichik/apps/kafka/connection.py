@@ -5,7 +5,8 @@ the responses in that order. So a request that waits, such as a Fetch, holds up 
 it does in Kafka: clients have connections of their own for what must not wait.
 
 What a client can make this hold is one request, one response, and what its subscriptions have
-received, all bounded. A client that does not read its responses is disconnected.
+received, all bounded, and bounded for all connections together (`memory`, `readings`). A client
+that does not read its responses is disconnected.
 
 Kafka's protocol has no answer to what it does not know. As in Kafka, the connection is closed then,
 and the log has the name of the request.
@@ -24,6 +25,7 @@ from zaichik.apps.kafka import frames, oversized
 from zaichik.apps.kafka.codes import Code
 from zaichik.apps.kafka.frames import Header, NotARequest, RequestReader, decoded, framed, header_of
 from zaichik.apps.kafka.logins import BadLogin, SaslConversation
+from zaichik.apps.kafka.memory import NoMemory
 from zaichik.apps.kafka.readings import Readings
 from zaichik.apps.kafka.requests import (
     API_VERSIONS,
@@ -45,6 +47,7 @@ logger = logging.getLogger("zaichik.kafka.connection")
 
 # Kafka's limit for a connection without requests.
 IDLE_SECONDS = 600.0
+LOGIN_SECONDS = 30.0  # and without a request, until a user has logged in
 # A request that has begun is complete by then, and a response is read.
 FRAME_SECONDS = 30.0
 SEND_SECONDS = 60.0
@@ -71,6 +74,7 @@ class Connection:
         client: the broker's client of the gateway's own user.
         users: the users' connections, if clients log in; None: all act as the gateway's user.
         traffic: where what it sends and is sent is counted.
+        on_login: called when a user has logged in.
     """
 
     def __init__(
@@ -81,13 +85,15 @@ class Connection:
         client: Client,
         users: UserConnections | None,
         traffic: Traffic,
+        on_login: Callable[[], object] = lambda: None,
     ) -> None:
         self._stream = stream
         self._peer = peer
         self._shared = shared
         self._traffic = traffic
         self._reader = RequestReader(stream)
-        self._readings = Readings(shared.room)
+        self._readings = Readings(shared.subscriptions)
+        self._on_login = on_login
         self._sasl: SaslConversation | None = None
         self._session: Session | None = None
         if users is None:
@@ -111,6 +117,8 @@ class Connection:
             await self._readings.close()
         if self._sasl is not None:
             self._sasl.close()
+            if self._session is not None:
+                self._shared.connections.give_back(self._session.user)
 
     async def _say_goodbye(self) -> None:
         """Send no more, and wait a moment for the client to do the same.
@@ -130,7 +138,7 @@ class Connection:
         except NotARequest as error:
             self._shared.counts.malformed += 1
             return f"it sent {error}"
-        except (Ended, BadLogin) as error:
+        except (Ended, BadLogin, NoMemory) as error:
             return str(error)
         except ZaichikError as error:
             return f"the broker: {error}"
@@ -140,19 +148,53 @@ class Connection:
             return "it has left in the middle of a request"
 
     async def _answer_one(self) -> None:
-        with anyio.move_on_after(IDLE_SECONDS) as idle:
+        size = await self._next_size()
+        try:
+            if size > frames.MAX_REQUEST:
+                response = await self._in_time(self._refuse_unread, size)
+                self._traffic.received_bytes += frames.SIZE.size + size
+            else:
+                response = await self._taken_and_answered(size)
+            if response is not None:
+                await self._send(response)
+        finally:
+            if self._session is not None:
+                self._session.response_sent()
+
+    async def _next_size(self) -> int:
+        """Returns the size of the next request, when it begins.
+
+        Raises:
+            Ended: it does not come, or a stranger sends what no login needs.
+        """
+        patience = IDLE_SECONDS
+        if self._session is None:
+            patience = LOGIN_SECONDS
+        with anyio.move_on_after(patience) as idle:
             size = await self._reader.next_size()
         if idle.cancelled_caught:
             raise Ended("it was silent for too long")
-        if size > frames.MAX_REQUEST:
-            response = await self._in_time(self._refuse_unread, size)
-            self._traffic.received_bytes += frames.SIZE.size + size
-        else:
-            data = await self._in_time(self._reader.take, size)
-            self._traffic.received_bytes += frames.SIZE.size + size
-            response = await self._response(data)
-        if response is None:
-            return
+        if self._session is None and size > frames.MAX_LOGIN:
+            raise Ended(f"it sent a request of {size} bytes without a login")
+        return size
+
+    async def _taken_and_answered(self, size: int) -> bytes | None:
+        """Returns the response to the request in hand; None if it wants none.
+
+        Raises:
+            NoMemory: the requests of others have all that there is.
+        """
+        if self._session is None:
+            return await self._response(await self._taken(size))
+        async with self._shared.memory.requests.taking(self._session.user, size):
+            return await self._response(await self._taken(size))
+
+    async def _taken(self, size: int) -> bytes:
+        data = await self._in_time(self._reader.take, size)
+        self._traffic.received_bytes += frames.SIZE.size + size
+        return data
+
+    async def _send(self, response: bytes) -> None:
         with anyio.move_on_after(SEND_SECONDS) as unread:
             await self._stream.send(response)
         if unread.cancelled_caught:
@@ -264,7 +306,23 @@ class Connection:
         response, logged_in = await self._sasl.authenticate(request)
         if logged_in is not None:
             client, user = logged_in
+            self._enter(user)
             self._session = Session(
                 self._shared, self._peer, client, user, self._readings, self._traffic
             )
         return response
+
+    def _enter(self, user: str) -> None:
+        """Take a user's place.
+
+        Raises:
+            Ended: the user has as many as the others leave.
+        """
+        connections = self._shared.connections
+        if not connections.may_take(user):
+            raise Ended(
+                f"user {shown(user)} has {connections.of(user)} connections, and others may need "
+                f"the {connections.free} that are left"
+            )
+        connections.take(user)
+        self._on_login()

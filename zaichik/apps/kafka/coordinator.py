@@ -1,6 +1,7 @@
 """All consumer groups: where requests wait for their group's decision.
 
-Groups belong to users: two users may have a group of the same name.
+Groups belong to users: two users may have a group of the same name. No user can take all the room
+that there is for groups.
 """
 
 import secrets
@@ -11,6 +12,7 @@ import anyio
 
 from zaichik.apps.kafka.answers import Answer
 from zaichik.apps.kafka.groups import Group
+from zaichik.apps.users.shares import Shares
 
 MAX_GROUPS = 1000
 # What the members of all groups have chosen: their protocols, and what they read. Each may have 64
@@ -48,15 +50,32 @@ class Coordinator:
         """
         found = self._groups.get((user, name))
         if found is None:
-            self._forget_idle()
-            if len(self._groups) >= MAX_GROUPS:
-                raise TooManyGroups(f"there are {MAX_GROUPS} groups, which is the limit")
+            if self._are_used_up(user):
+                self._forget_idle()
+            if self._are_used_up(user):
+                raise TooManyGroups(self._why_not(user))
             found = self._groups[user, name] = Group(_new_id)
         return found
 
-    def has_room(self, size: int) -> bool:
-        """Returns whether groups may keep so many bytes more."""
-        return sum(group.size for group in self._groups.values()) + size <= MAX_BYTES
+    def _are_used_up(self, user: str) -> bool:
+        shares = Shares(MAX_GROUPS)
+        for owner, _ in self._groups:
+            shares.take(owner)
+        return not shares.may_take(user)
+
+    def _why_not(self, user: str) -> str:
+        count = len(self._groups)
+        if count >= MAX_GROUPS:
+            return f"there are {count} groups, which is the limit"
+        own = sum(owner == user for owner, _ in self._groups)
+        return f"its user has {own} groups, and others may need the {MAX_GROUPS - count} left"
+
+    def has_room(self, user: str, size: int) -> bool:
+        """Returns whether the groups of a user may keep so many bytes more."""
+        shares = Shares(MAX_BYTES)
+        for (owner, _), group in self._groups.items():
+            shares.take(owner, group.size)
+        return shares.may_take(user, size)
 
     def of(self, user: str) -> Iterator[tuple[str, Group]]:
         """Returns the names of a user's groups, and the groups."""
@@ -86,13 +105,11 @@ class Coordinator:
             news.set()
 
     def _forget_idle(self) -> None:
-        """Forget groups without members, if there are many.
+        """Forget groups without members.
 
         Their positions are elsewhere. A generation of a group made again begins at 1; what a
         former member sends is refused, for it is not a member.
         """
-        if len(self._groups) < MAX_GROUPS:
-            return
         now = anyio.current_time()
         for key, group in list(self._groups.items()):
             group.expire(now)

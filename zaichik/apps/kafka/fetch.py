@@ -45,15 +45,30 @@ async def fetch(session: Session, request: Any, version: int) -> Any:
     if version >= 3:
         # The first batch is sent in any case, or a consumer would ask for it for ever.
         room = min(room, max(request.max_bytes, 1))
+    if any(isinstance(it, Reading) and it.has_received for it in found.values()):
+        room = await session.room_for_response(min(room, _wanted(session, request)))
+    left = room
     topics = []
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
-            fetched = await _taken(session, topic.topic, partition, found, room)
-            room -= len(fetched.records)
+            fetched = await _taken(session, topic.topic, partition, found, left)
+            left -= len(fetched.records)
             partitions.append(_partition(session, topic.topic, partition, fetched))
         topics.append(_Topic(topic=topic.topic, partitions=partitions))
+    if session.response is not None:
+        session.response.shrink(room - left)
     return FetchResponse(throttle_time_ms=0, error_code=Code.NONE, session_id=0, responses=topics)
+
+
+def _wanted(session: Session, request: Any) -> int:
+    """Returns how many bytes of records a request may get at most.
+
+    From each topic that is one batch at least, however little is asked for.
+    """
+    least = session.client.welcome.max_message
+    partitions = [partition for topic in request.topics for partition in topic.partitions]
+    return sum(max(partition.partition_max_bytes, least) for partition in partitions)
 
 
 async def _opened(session: Session, request: Any) -> dict[str, Reading | Fetched]:
@@ -71,7 +86,7 @@ async def _opened(session: Session, request: Any) -> dict[str, Reading | Fetched
         for partition in topic.partitions:
             if partition.partition == 0:
                 found[topic.topic] = await session.readings.at(
-                    session.client, topic.topic, partition.fetch_offset
+                    session.client, session.user, topic.topic, partition.fetch_offset
                 )
     return found
 

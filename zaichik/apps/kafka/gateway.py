@@ -1,8 +1,10 @@
 """The gateway's listener: each connection gets a conversation, and all share the state."""
 
 import logging
+from collections import Counter
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import asdict
+from functools import partial
 from ssl import SSLContext
 
 import anyio
@@ -14,21 +16,21 @@ from zaichik.apps.gateways.traffic import Connections, Figures, Traffic
 from zaichik.apps.kafka.connection import Connection
 from zaichik.apps.kafka.names import CLAIM
 from zaichik.apps.kafka.positions import Positions
-from zaichik.apps.kafka.session import Counts, Shared
+from zaichik.apps.kafka.session import MAX_CONNECTIONS, Counts, Shared
 from zaichik.apps.kafka.topics import DEFAULT_CAPACITY, Topics
 from zaichik.apps.users.connections import UserConnections
 from zaichik.base.clock import SystemClock
 from zaichik.client.messages import AckedBy
 from zaichik.net.background import BackgroundTasks
 from zaichik.net.listener import Listener
+from zaichik.net.peers import client_of
+from zaichik.net.served import Served
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.stream import Stream
 
 logger = logging.getLogger("zaichik.kafka.gateway")
 
 HOST = "127.0.0.1"
-# Each may hold a request, a response, and what its subscriptions have received.
-MAX_CONNECTIONS = 256
 PING_SECONDS = 1.0
 TLS_SECONDS = 10.0
 
@@ -70,6 +72,9 @@ class Gateway:
         self._reconnect_s = reconnect_s
         self._users: UserConnections | None = None
         self._traffic = Connections()
+        self._served = Served(MAX_CONNECTIONS, logger, self._end_a_newcomer)
+        # The addresses of connections that must log in and have not, the oldest one first.
+        self._newcomers: dict[anyio.CancelScope, str] = {}
 
     @classmethod
     async def listening(
@@ -149,7 +154,8 @@ class Gateway:
                         SystemClock().now_us,
                         reconnect_s=self._reconnect_s,
                     )
-                tasks.start_soon(self._listener.serve, self._serve_one, tasks)
+                serve_one = partial(self._served.serve, self._converse)
+                tasks.start_soon(self._listener.serve, serve_one, tasks)
                 while True:  # a lost broker is noticed even while no one is connected
                     await self._client.ping()
                     await anyio.sleep(PING_SECONDS)
@@ -158,41 +164,58 @@ class Gateway:
             if counts:
                 logger.info("lost or refused since the start: %s", ", ".join(counts))
 
-    async def _serve_one(self, stream: SocketStream, peer: str) -> None:
-        """Serve one connection. An exception ends that connection only."""
-        if len(self._traffic) >= MAX_CONNECTIONS:
-            self._traffic.turned_away += 1
-            logger.warning(
-                "%s turned away: there are %d connections, which is the limit",
-                peer,
-                MAX_CONNECTIONS,
-            )
-            return await stream.aclose()
-        logger.info("%s connected", peer)
-        try:
-            with self._traffic.counted() as traffic:
-                reason = await self._converse(stream, peer, traffic)
-            logger.info(
-                "%s disconnected: %s; %d messages and %d bytes received, %d and %d sent",
-                peer,
-                reason,
-                traffic.received_messages,
-                traffic.received_bytes,
-                traffic.sent_messages,
-                traffic.sent_bytes,
-            )
-        except Exception:
-            logger.exception("%s: a bug ended this connection", peer)
+    async def _converse(self, stream: SocketStream, peer: str) -> str:
+        with self._traffic.counted() as traffic:
+            reason = await self._as_newcomer(stream, peer, traffic)
+        logger.info(
+            "%s disconnected: %s; %d messages and %d bytes received, %d and %d sent",
+            peer,
+            reason,
+            traffic.received_messages,
+            traffic.received_bytes,
+            traffic.sent_messages,
+            traffic.sent_bytes,
+        )
+        return ""
 
-    async def _converse(self, stream: SocketStream, peer: str, traffic: Traffic) -> str:
+    async def _as_newcomer(self, stream: SocketStream, peer: str, traffic: Traffic) -> str:
+        newcomer = anyio.CancelScope()
+        if self._users is not None:
+            self._newcomers[newcomer] = client_of(peer)
+        try:
+            with newcomer:
+                return await self._secured_and_served(newcomer, stream, peer, traffic)
+            return "it had not logged in, and a newer connection needed its place"
+        finally:
+            self._newcomers.pop(newcomer, None)
+
+    async def _secured_and_served(
+        self, newcomer: anyio.CancelScope, stream: SocketStream, peer: str, traffic: Traffic
+    ) -> str:
         inner: Stream = stream
         if self._tls is not None:
             try:
                 inner = await secured(stream, self._tls, TLS_SECONDS)
             except NoTls as error:
                 return f"TLS failed: {error}"
-        connection = Connection(inner, peer, self.shared, self._client, self._users, traffic)
+        on_login = partial(self._newcomers.pop, newcomer, None)
+        connection = Connection(
+            inner, peer, self.shared, self._client, self._users, traffic, on_login
+        )
         return await connection.run()
+
+    def _end_a_newcomer(self) -> bool:
+        """End a connection that has not logged in; returns whether there was one.
+
+        It is the oldest one of the address that has most of them.
+        """
+        if not self._newcomers:
+            return False
+        ((most, _),) = Counter(self._newcomers.values()).most_common(1)
+        oldest = next(it for it, address in self._newcomers.items() if address == most)
+        del self._newcomers[oldest]
+        oldest.cancel()
+        return True
 
     def figures(self) -> Figures:
         """Returns what is counted, for metrics. Another thread may ask."""
@@ -202,4 +225,9 @@ class Gateway:
             "skipped": counts.skipped,
             "headers": counts.headers,
         }
-        return Figures(self._traffic, missed, sessions=len(self.shared.coordinator))
+        return Figures(
+            self._traffic,
+            missed,
+            turned_away=self._served.turned_away,
+            sessions=len(self.shared.coordinator),
+        )

@@ -57,7 +57,8 @@ async def _join(session: Session, request: Any, version: int) -> Joined:
         return Joined(Code.INVALID_GROUP_ID, request.member_id)
     try:
         group = session.shared.coordinator.open(session.user, request.group_id)
-    except TooManyGroups:
+    except TooManyGroups as error:
+        session.warn(f"group {request.group_id[:80]!r} cannot be opened", error)
         return Joined(Code.GROUP_MAX_SIZE_REACHED, request.member_id)
     rebalance_ms = request.session_timeout_ms  # in version 0 there is one time-out for both
     if version >= 1:
@@ -73,7 +74,7 @@ async def _join(session: Session, request: Any, version: int) -> Joined:
         protocols=tuple((p.name, bytes(p.metadata or b"")) for p in request.protocols),
         must_know_id=version >= KNOWS_ID,
     )
-    if not session.shared.coordinator.has_room(joining.size):
+    if not session.shared.coordinator.has_room(session.user, joining.size):
         return Joined(Code.GROUP_MAX_SIZE_REACHED, request.member_id)
     answer = group.join(joining, anyio.current_time())
     return await session.shared.coordinator.wait(group, answer)
@@ -85,7 +86,7 @@ async def sync_group(session: Session, request: Any, _version: int) -> Any:
     synced = Synced(Code.UNKNOWN_MEMBER_ID)
     assignments = {row.member_id: bytes(row.assignment or b"") for row in request.assignments}
     size = sum(len(assignment) for assignment in assignments.values())
-    if not session.shared.coordinator.has_room(size):
+    if not session.shared.coordinator.has_room(session.user, size):
         synced = Synced(Code.GROUP_MAX_SIZE_REACHED)
     elif group is not None:
         answer = group.sync(

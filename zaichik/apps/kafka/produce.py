@@ -16,9 +16,10 @@ from kafka.protocol.producer import InitProducerIdResponse, ProduceResponse
 from zaichik import ZaichikError
 from zaichik.apps.kafka.codes import Code, code_of
 from zaichik.apps.kafka.compression import BadBatch
+from zaichik.apps.kafka.memory import NoMemory
 from zaichik.apps.kafka.names import refusal
 from zaichik.apps.kafka.producers import Producer
-from zaichik.apps.kafka.records import NO_PRODUCER, Produced, Row, unpack
+from zaichik.apps.kafka.records import NO_PRODUCER, Produced, Row, memory_of, unpack
 from zaichik.apps.kafka.session import Session
 from zaichik.client.messages import AckedBy
 from zaichik_protocol import Unencodable
@@ -75,18 +76,24 @@ async def _stored(
     messages = 0
     try:
         _check_place(topic, partition.index)
-        batch = unpack(bytes(partition.records or b""))
-        messages = len(batch.rows)
-        session.traffic.received_messages += messages
-        acknowledgement = None
-        if acked_by is not None:
-            await _check_topic(session, topic)
-            acknowledgement = await session.client.acknowledgement(topic, acked_by)
-        offset, end = await _store(session, topic, batch, seconds)
+        data = bytes(partition.records or b"")
+        batches = session.shared.memory.batches
+        async with batches.taking(session.user, memory_of(data)) as taken:
+            batch = unpack(data)
+            taken.shrink(batch.memory)
+            messages = len(batch.rows)
+            session.traffic.received_messages += messages
+            acknowledgement = None
+            if acked_by is not None:
+                await _check_topic(session, topic)
+                acknowledgement = await session.client.acknowledgement(topic, acked_by)
+            offset, end = await _store(session, topic, batch, seconds)
         if acknowledgement is not None:
             acknowledgement.expect(offset, end - offset)
             with _in_time(seconds, NOT_REPLICATED):
                 await acknowledgement.wait()
+    except NoMemory as error:
+        code, problem = Code.REQUEST_TIMED_OUT, str(error)
     except BadBatch as error:
         code, problem = error.code, str(error)
     except (ZaichikError, Unencodable) as error:

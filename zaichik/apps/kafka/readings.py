@@ -33,6 +33,7 @@ from zaichik import (
 )
 from zaichik.apps.kafka.codes import Code, code_of
 from zaichik.apps.kafka.records import Row, pack
+from zaichik.apps.users.shares import Shares
 from zaichik.base.escapes import shown
 from zaichik_protocol import Messages
 
@@ -75,11 +76,13 @@ class Reading:
     """One topic's subscription.
 
     Attributes:
+        user: whose it is.
         topic: its name.
         next: the offset that the consumer will ask for.
     """
 
-    def __init__(self, client: Client, topic: str, start: int) -> None:
+    def __init__(self, client: Client, user: str, topic: str, start: int) -> None:
+        self.user = user
         self.topic = topic
         self.next = start
         self._client = client
@@ -118,6 +121,11 @@ class Reading:
     def is_behind(self) -> bool:
         """Whether there are messages that are on their way from the broker."""
         return bool(self._received) or self.next < self._subscription.live
+
+    @property
+    def has_received(self) -> bool:
+        """Whether there is something to fetch."""
+        return bool(self._received)
 
     async def wait(self, timeout: float) -> None:
         """Wait until there is something to fetch, for so many seconds at most.
@@ -187,22 +195,15 @@ def _evicted(lagged: Lagged, state: dict[str, Any] | None) -> Fetched:
     )
 
 
-class Room:
-    """How many readings there are in all connections."""
-
-    def __init__(self) -> None:
-        self.taken = 0
-
-
 class Readings:
     """The readings of one connection.
 
     Args:
-        room: for those of all connections.
+        shares: of the subscriptions of all connections.
     """
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, shares: Shares) -> None:
+        self._shares = shares
         self._open: OrderedDict[str, Reading] = OrderedDict()
         self._turn = 0
 
@@ -217,10 +218,16 @@ class Readings:
         self._turn = start + MAX_READINGS
         return (topics[start:] + topics[:start])[:MAX_READINGS]
 
-    async def at(self, client: Client, topic: str, offset: int) -> Reading | Fetched:
+    async def at(self, client: Client, user: str, topic: str, offset: int) -> Reading | Fetched:
         """Returns the reading of a topic that stands at that offset.
 
         If there cannot be one, returns what the consumer is told.
+
+        Args:
+            client: the broker's client that reads.
+            user: whose share of subscriptions counts.
+            topic: its name.
+            offset: where the reading stands.
         """
         reading = self._open.get(topic)
         if reading is not None and reading.next == offset:
@@ -236,17 +243,34 @@ class Readings:
             return Fetched(Code.OFFSET_OUT_OF_RANGE, end=end, head=head, evicted=evicted)
         while len(self._open) >= MAX_READINGS:
             await self.drop(next(iter(self._open)))
-        if self._room.taken >= MAX_ALL_READINGS:
+        if not self._has_room(user, topic):
+            return Fetched(Code.OFFSET_NOT_AVAILABLE, end=end, head=head)
+        return await self._opened(Reading(client, user, topic, offset), int(state["epoch"]))
+
+    def _has_room(self, user: str, topic: str) -> bool:
+        """Returns whether a user may have another subscription; if not, the log says why."""
+        shares = self._shares
+        if shares.may_take(user):
+            return True
+        if not shares.free:
             logger.warning(
                 "%s cannot be fetched now: there are %d subscriptions, which is the limit",
                 shown(topic),
-                self._room.taken,
+                shares.taken,
             )
-            return Fetched(Code.OFFSET_NOT_AVAILABLE, end=end, head=head)
-        return await self._opened(Reading(client, topic, offset), int(state["epoch"]))
+        else:
+            logger.warning(
+                "%s cannot be fetched now: user %s has %d subscriptions, and others may need the "
+                "%d that are left",
+                shown(topic),
+                shown(user),
+                shares.of(user),
+                shares.free,
+            )
+        return False
 
     async def _opened(self, reading: Reading, epoch: int) -> Reading | Fetched:
-        self._room.taken += 1
+        self._shares.take(reading.user)
         is_open = False
         try:
             await reading.open(epoch)
@@ -257,7 +281,7 @@ class Readings:
             return Fetched(_code_of(error))
         finally:
             if not is_open:
-                self._room.taken -= 1
+                self._shares.give_back(reading.user)
         self._open[reading.topic] = reading
         return reading
 
@@ -265,7 +289,7 @@ class Readings:
         """Close the reading of a topic, if there is one."""
         reading = self._open.pop(topic, None)
         if reading is not None:
-            self._room.taken -= 1
+            self._shares.give_back(reading.user)
             await reading.close()
 
     async def close(self) -> None:

@@ -23,7 +23,7 @@ from struct import Struct
 from crc32c import crc32c
 
 from zaichik.apps.kafka.codes import Code
-from zaichik.apps.kafka.compression import BadBatch, unpacked
+from zaichik.apps.kafka.compression import MAX_UNPACKED, BadBatch, unpacked
 
 HEAD = Struct(">qiibIhiqqqhii")
 BEFORE_LENGTH = 12  # bytes up to where the length counts from
@@ -38,6 +38,8 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 
 NO_PRODUCER = -1
+# What Python takes for a row, besides the bytes of key and payload.
+ROW_BYTES = 130
 # Of one batch: a million empty records compress to 11 kB, and take a second and 100 MB to read.
 # Java's producers split a batch that is refused for its size.
 MAX_RECORDS = 100_000
@@ -63,8 +65,32 @@ class Produced:
     rows: list[Row]
     headers: int
 
+    @property
+    def memory(self) -> int:
+        """How many bytes it takes, about."""
+        size = len(self.rows) * ROW_BYTES
+        for key, payload in self.rows:
+            size += len(key or b"") + len(payload or b"")
+        return size
+
 
 # -- what producers send -------------------------------------------------------------------------
+
+
+def memory_of(data: bytes) -> int:
+    """Returns how many bytes a batch takes at most while it is unpacked, about.
+
+    It is what the batch says of itself, and `unpack` holds it to that.
+    """
+    if len(data) < HEAD.size:
+        return len(data)
+    _, _, _, _, _, attributes, _, _, _, _, _, _, count = HEAD.unpack_from(data)
+    size = len(data)
+    if attributes & COMPRESSION:
+        size = MAX_UNPACKED
+    # The records as they have come, and once more as rows.
+    rows = min(max(int(count), 0), MAX_RECORDS)
+    return 2 * size + rows * ROW_BYTES
 
 
 def unpack(data: bytes) -> Produced:

@@ -6,13 +6,17 @@ from dataclasses import dataclass, field
 from zaichik import Client
 from zaichik.apps.gateways.traffic import Traffic
 from zaichik.apps.kafka.coordinator import Coordinator
+from zaichik.apps.kafka.memory import Memories, NoMemory, Taken
 from zaichik.apps.kafka.positions import Positions
 from zaichik.apps.kafka.producers import Producers
-from zaichik.apps.kafka.readings import Readings, Room
+from zaichik.apps.kafka.readings import MAX_ALL_READINGS, Readings
 from zaichik.apps.kafka.topics import Topics
+from zaichik.apps.users.shares import Shares
 from zaichik.client.messages import AckedBy
 
 logger = logging.getLogger("zaichik.kafka.session")
+
+MAX_CONNECTIONS = 256
 
 
 @dataclass(slots=True)
@@ -45,7 +49,9 @@ class Shared:
     Attributes:
         host, port: what clients are told to connect to.
         acked_by: what has to have records before `acks=all` is answered; None: the broker alone.
-        topics, coordinator, positions, producers, room, counts: see their classes.
+        topics, positions, coordinator, producers, memory, counts: see their classes.
+        connections: those of each user.
+        subscriptions: those behind fetches, of each user.
     """
 
     host: str
@@ -54,7 +60,9 @@ class Shared:
     positions: Positions
     coordinator: Coordinator = field(default_factory=Coordinator)
     producers: Producers = field(default_factory=Producers)
-    room: Room = field(default_factory=Room)
+    memory: Memories = field(default_factory=Memories)
+    connections: Shares = field(default_factory=lambda: Shares(MAX_CONNECTIONS))
+    subscriptions: Shares = field(default_factory=lambda: Shares(MAX_ALL_READINGS))
     counts: Counts = field(default_factory=Counts)
     acked_by: AckedBy | None = None
 
@@ -71,6 +79,7 @@ class Session:
         readings: the subscriptions that its fetches go on in.
         traffic: where what it sends and is sent is counted.
         client_id: what the client calls itself, in the request at hand.
+        response: memory of the response that is being made and sent; None if it needs none.
     """
 
     shared: Shared
@@ -80,11 +89,31 @@ class Session:
     readings: Readings
     traffic: Traffic
     client_id: str = ""
+    response: Taken | None = None
 
     @property
     def counts(self) -> Counts:
         """The gateway's."""
         return self.shared.counts
+
+    async def room_for_response(self, size: int) -> int:
+        """Returns how many bytes a response may have, when there is memory for it.
+
+        Args:
+            size: what it would have. If there is no memory, it is 0.
+        """
+        try:
+            self.response = await self.shared.memory.responses.take(self.user, size)
+        except NoMemory as error:
+            self.warn("a response is empty", error)
+            return 0
+        return size
+
+    def response_sent(self) -> None:
+        """Give the memory of a response back, whether it was sent or not."""
+        if self.response is not None:
+            self.response.shrink(0)
+            self.response = None
 
     def warn(self, what: str, reason: object) -> None:
         """Log that something was refused or lost."""

@@ -1,12 +1,14 @@
 """The gateway's listener: each connection gets a session, and all share one client."""
 
 import logging
+from functools import partial
 
 import anyio
 
 from zaichik import Client
 from zaichik.apps.legacy.session import Session
 from zaichik.net.listener import Listener
+from zaichik.net.served import Served
 from zaichik.net.socket_stream import SocketStream
 
 logger = logging.getLogger("zaichik.legacy.gateway")
@@ -35,7 +37,7 @@ class Gateway:
         self._client = client
         self._listener = listener
         self._quick_ack = quick_ack
-        self._connections = 0
+        self._served = Served(MAX_CONNECTIONS, logger)
 
     @classmethod
     async def listening(cls, client: Client, port: int, *, quick_ack: bool = True) -> "Gateway":
@@ -53,26 +55,11 @@ class Gateway:
             ExceptionGroup: of one `ConnectionLost`: the broker is gone for good.
         """
         async with self._listener, anyio.create_task_group() as tasks:
-            tasks.start_soon(self._listener.serve, self._serve_one, tasks)
+            serve_one = partial(self._served.serve, self._converse)
+            tasks.start_soon(self._listener.serve, serve_one, tasks)
             while True:  # a lost broker is noticed even while no one is connected
                 await self._client.ping()
                 await anyio.sleep(PING_SECONDS)
 
-    async def _serve_one(self, stream: SocketStream, peer: str) -> None:
-        """Serve one connection. An exception ends that connection only."""
-        if self._connections >= MAX_CONNECTIONS:
-            logger.warning(
-                "%s turned away: there are %d connections, which is the limit",
-                peer,
-                self._connections,
-            )
-            return await stream.aclose()
-        self._connections += 1
-        logger.info("%s connected", peer)
-        try:
-            reason = await Session(stream, peer, self._client, quick_ack=self._quick_ack).run()
-            logger.info("%s disconnected: %s", peer, reason)
-        except Exception:
-            logger.exception("%s: a bug ended this connection", peer)
-        finally:
-            self._connections -= 1
+    async def _converse(self, stream: SocketStream, peer: str) -> str:
+        return await Session(stream, peer, self._client, quick_ack=self._quick_ack).run()

@@ -23,6 +23,7 @@ from zaichik.apps.mqtt.state import Options, State
 from zaichik.base.clock import Clock
 from zaichik.base.escapes import shown
 from zaichik.net.listener import Listener
+from zaichik.net.served import Served
 from zaichik.net.socket_stream import SocketStream
 from zaichik.net.stream import GONE, Stream
 
@@ -90,6 +91,7 @@ class Gateway:
         self._tls = tls
         self._reconnect_s = reconnect_s
         self._websockets = websockets
+        self._served = Served(MAX_CONNECTIONS, logger)
         self._connections: dict[Connection, None] = {}
         # They outlive a state.
         self._counters = Counters()
@@ -173,10 +175,11 @@ class Gateway:
     async def _serve_all(self, state: State, ready: Callable[[], None]) -> None:
         async with anyio.create_task_group() as tasks:
             await tasks.start(state.follow)
-            plain = partial(self._serve_one, state, None)
+            plain = partial(self._served.serve, partial(self._serve_one, state, None))
             tasks.start_soon(self._listener.serve, plain, tasks)
             if self._websockets is not None:
-                framed = partial(self._serve_one, state, self._websockets)
+                converse = partial(self._serve_one, state, self._websockets)
+                framed = partial(self._served.serve, converse)
                 tasks.start_soon(self._websockets.listener.serve, framed, tasks)
             ready()
             while True:
@@ -194,24 +197,14 @@ class Gateway:
 
     async def _serve_one(
         self, state: State, websockets: WebSockets | None, stream: SocketStream, peer: str
-    ) -> None:
-        """Serve one connection. An exception ends that connection only."""
-        if len(self._connections) >= MAX_CONNECTIONS:
-            self._traffic.turned_away += 1
-            logger.warning(
-                "%s turned away: there are %d connections, which is the limit",
-                peer,
-                MAX_CONNECTIONS,
-            )
-            return await stream.aclose()
-        try:
-            secured = await self._secured(stream, peer)
-            if secured is not None and websockets is not None:
-                secured = await self._upgraded(state, websockets, secured, peer)
-            if secured is not None:
-                await self._converse(state, secured, peer)
-        except Exception:
-            logger.exception("%s: a bug ended this connection", peer)
+    ) -> str:
+        """Serve one connection; returns why it has ended."""
+        secured = await self._secured(stream, peer)
+        if secured is not None and websockets is not None:
+            secured = await self._upgraded(state, websockets, secured, peer)
+        if secured is None:
+            return "it has not agreed on how to speak"
+        return await self._converse(state, secured, peer)
 
     async def _secured(self, stream: SocketStream, peer: str) -> Stream | None:
         """Returns the stream to converse over; None if TLS was not agreed on."""
@@ -235,7 +228,7 @@ class Gateway:
             await stream.aclose()
             return None
 
-    async def _converse(self, state: State, stream: Stream, peer: str) -> None:
+    async def _converse(self, state: State, stream: Stream, peer: str) -> str:
         with self._traffic.counted() as traffic:
             connection = Connection(state, stream, peer, traffic)
             self._connections[connection] = None
@@ -253,6 +246,7 @@ class Gateway:
             traffic.sent_messages,
             traffic.sent_bytes,
         )
+        return ""
 
     def figures(self) -> Figures:
         """Returns what is counted, for metrics. Another thread may ask."""
@@ -266,6 +260,7 @@ class Gateway:
         return Figures(
             self._traffic,
             missed,
+            turned_away=self._served.turned_away,
             sessions=len(sessions),
             unacknowledged=sum(len(session.window) for session in sessions),
         )

@@ -139,7 +139,7 @@ class State:
         for offset, (topic, data) in enumerate(rows[RETAINED].items()):
             self._restore_retained(topic, data, offset)
         own = self.sessions.load(rows[SESSIONS])
-        self.wills.load(rows[WILLS])
+        self.wills.load(rows[WILLS], self.sessions.all)
         for space in self.spaces.names:
             await self._begin_in(space, own)
         await self.save()

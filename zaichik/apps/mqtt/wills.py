@@ -12,7 +12,7 @@ import json
 import logging
 import secrets
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,8 +117,14 @@ class Wills:
         self._now_us = now_us
         self._wills: dict[SessionId, Will] = {}
 
-    def load(self, rows: Mapping[str, bytes]) -> None:
-        """Restore those that a gateway has left: their delays begin now."""
+    def load(self, rows: Mapping[str, bytes], sessions: Container[SessionId]) -> None:
+        """Restore those that a gateway has left.
+
+        Args:
+            rows: of the table.
+            sessions: those that go on. The delays of their wills begin now; a session that was not
+                kept has ended with its connection, and its will waits for nothing.
+        """
         for key, data in rows.items():
             try:
                 will = Will.of(data)
@@ -126,8 +132,11 @@ class Wills:
                 self._counters.unsaved += 1
                 logger.warning("the row '%s' of %s is passed over: %s", shown(key), WILLS, error)
                 continue
-            will.due_us = self._now_us() + will.delay_s * 1_000_000
-            self._wills[SessionId.of(key)] = will
+            name = SessionId.of(key)
+            will.due_us = self._now_us()
+            if name in sessions:
+                will.due_us += will.delay_s * 1_000_000
+            self._wills[name] = will
 
     async def leave(self, name: SessionId, will: Will | None) -> None:
         """Returns when the will of a connection that begins is stored; None: it has none.

@@ -80,6 +80,8 @@ class Options:
         scraped: what programs may read at `/metrics`; None: what everybody may see.
         acked_by: what has to have messages of programs before they are answered; None: the broker
             alone.
+        streams: how many streams of topics programs may have open, besides the page's own;
+            None: `MOST_STREAMS`.
     """
 
     endpoint: Endpoint
@@ -89,6 +91,7 @@ class Options:
     port: int = 0
     scraped: Scraped | None = None
     acked_by: AckedBy | None = None
+    streams: int | None = None
 
 
 class Web:
@@ -138,7 +141,11 @@ class Web:
         ]
         counts = Counts()
         topics = Topics(
-            self._program, counts, can_write=options.can_write, acked_by=options.acked_by
+            self._program,
+            counts,
+            can_write=options.can_write,
+            acked_by=options.acked_by,
+            streams=options.streams,
         )
         routes.append(TopicsRoute(topics))
         scraped = options.scraped or Scraped(endpoint=options.endpoint)

@@ -9,17 +9,17 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import anyio
 import uvicorn
 
 from zaichik.apps.web.app import Options, serving
-from zaichik.apps.web.connection import MOST_CONNECTIONS, Connection
+from zaichik.apps.web.connection import MOST_CONNECTIONS, Connection, SlowLane
 from zaichik.apps.web.guard import Guard
+from zaichik.apps.web.topics.front import MOST_STREAMS
 
 MOST_HEADERS = 64 * 1024  # bytes of a request before its body
-# Answers at a time: one may outlive its connection by some seconds.
-MOST_TASKS = 2 * MOST_CONNECTIONS
 LEFT_S = 0.3  # for answers under way, the last event of streams among them
 
 
@@ -49,11 +49,14 @@ async def run(
         stop: ends it.
         ready: called when connections are accepted.
     """
+    # A connection for each stream that is beyond the usual number.
+    more = max((options.streams or MOST_STREAMS) - MOST_STREAMS, 0)
+    most = MOST_CONNECTIONS + more
     async with serving(options) as web:
         guarded = Guard(web.app, options.port, "https" if tls else "http", allowed)
         config = uvicorn.Config(
             guarded,
-            http=Connection,
+            http=partial(Connection, lane=SlowLane(), more=more),  # type: ignore[arg-type]  # it is called
             ws="none",
             lifespan="off",
             log_config=None,
@@ -61,8 +64,8 @@ async def run(
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=MOST_TASKS,
-            backlog=MOST_CONNECTIONS,  # the most that are accepted at once
+            limit_concurrency=2 * most,  # one answer may outlive its connection by some seconds
+            backlog=most,  # the most that are accepted at once
             timeout_graceful_shutdown=LEFT_S,  # type: ignore[arg-type]  # a fraction will do
             h11_max_incomplete_event_size=MOST_HEADERS,
             ssl_context_factory=(lambda _, __: tls) if tls else None,

@@ -23,6 +23,7 @@ Examples:
   zaichik serve --limit max_connections=100 --limit max_bytes=128MiB
   zaichik serve --web                    # and a page: http://127.0.0.1:8080
   zaichik serve --mqtt --kafka           # and other protocols' clients
+  zaichik serve --beside 'mqtt --websocket 8083'     # with their own options
   zaichik serve --clock manual           # for lessons: zaichik clock advance 1h
   zaichik serve --record flight          # for zaichik replay flight
   zaichik serve --port 0 --json          # a free port; {"host": ..., ...}

@@ -56,6 +56,8 @@ from zaichik.cli.signals import stopping
 logger = logging.getLogger("zaichik.console.web")
 
 MOST_SERIES = 2000  # topics with series of their own, 14 each: two megabytes a scrape
+# The broker's limit of subscriptions for one connection, which all programs of a user share.
+MOST_STREAMS = 1000
 NO_METRICS = (
     "others can reach this address: to let them read metrics, start `zaichik web` with --metrics"
 )
@@ -65,6 +67,12 @@ MISSING = f"zaichik web needs starlette and uvicorn; get them with {getting('web
 def _count(what: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= MOST_SERIES):
         raise WrongUsage(f"{text!r} is not a number of {what} from 0 to {MOST_SERIES:,}")
+    return int(text)
+
+
+def _streams(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= MOST_STREAMS):
+        raise WrongUsage(f"{text!r} is not a number of streams from 1 to {MOST_STREAMS:,}")
     return int(text)
 
 
@@ -91,6 +99,13 @@ ARGUMENTS = (
     ),
     _most("topics", "topics"),
     _most("sessions", "named subscriptions"),
+    argument(
+        "--streams N",
+        "how many streams of topics programs may have open; each takes up to 8 MiB while its "
+        "client reads nothing",
+        _streams,
+        default=64,
+    ),
     argument(
         "--allow-host NAME",
         "another name under which browsers reach the page, also through a proxy: HOST, HOST:PORT "
@@ -166,6 +181,7 @@ async def _serve(arguments: Namespace, console: Console) -> None:
             port=here.port,
             scraped=scraped,
             acked_by=acked_by.chosen(arguments),
+            streams=arguments.streams,
         )
         # Signals are caught before the announcement: a program that waits for it may send one right
         # away.

@@ -452,6 +452,12 @@ async def test_streams_have_a_limit_and_give_their_place_back(monkeypatch):
                 assert answer.headers["retry-after"] == "1"
 
 
+async def test_there_may_be_another_number_of_streams():
+    async with broker_and_program(streams=1) as (_, program, _), program.reading(ALL) as first:
+        await first.began()
+        assert (await program.get(ALL)).json["error"] == "TOO_MANY_STREAMS"
+
+
 async def test_all_streams_share_one_connection():
     async with broker_and_program() as (client, program, _):
         async with program.reading(ALL) as first, program.reading(ALL) as second:

@@ -79,6 +79,7 @@ class Topics:
         counts: counts what is answered.
         can_write: whether programs may publish and settle.
         acked_by: what has to have messages before they are answered; None: the broker alone.
+        streams: how many may be open; None: `MOST_STREAMS`.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Topics:
         *,
         can_write: bool,
         acked_by: AckedBy | None = None,
+        streams: int | None = None,
     ) -> None:
         self._counts = counts
         self._asker = asker
@@ -95,7 +97,7 @@ class Topics:
         self._publishing = Publishing(counts, acked_by)
         self._settling = Settling()
         self._bodies = Bodies(64 * MOST_SETTLING)
-        self._places = Places(MOST_STREAMS, "TOO_MANY_STREAMS", "streams")
+        self._places = Places(streams or MOST_STREAMS, "TOO_MANY_STREAMS", "streams")
         # Held while a stream is written as JSON; see `reading`.
         self._turn = anyio.Lock()
 
