@@ -258,7 +258,7 @@ async def test_what_lies_below_the_gaps_that_a_watermark_has_is_not_acknowledged
 
 async def test_the_watermark_of_a_topic_that_was_made_anew_acknowledges_nothing():
     """Offsets mean something with their epoch alone, and `Published` does not have it."""
-    async with replicated() as (client, bridge, _):
+    async with replicated() as (client, bridge, tasks):
         async with copying(bridge):
             for _ in range(3):
                 await client.publish("t", b"x", acked_by="kafka")
@@ -267,9 +267,13 @@ async def test_the_watermark_of_a_topic_that_was_made_anew_acknowledges_nothing(
         # Its offset is 0, and the watermark of the old topic stands at 3.
         with pytest.raises(zaichik.ReplicationLost, match="another one by now"):
             await client.publish("t", b"x", acked_by="kafka")
+        # Now the client knows the new topic, and its offset is 1.
+        waiting = begun(tasks, client.publish, "t", b"y", acked_by="kafka")
+        await has_stored(client, 2)
+        assert not waiting.done.is_set()
         await bridge.begin()
         async with copying(bridge):
-            await client.publish("t", b"y", acked_by="kafka")
+            await waiting.outcome()
 
 
 async def test_a_topic_that_is_made_anew_while_somebody_waits_is_an_error(monkeypatch):
