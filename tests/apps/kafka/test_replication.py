@@ -1,5 +1,6 @@
 """`acks=all` that waits until records are replicated: AK-1."""
 
+import gc
 from contextlib import asynccontextmanager
 
 import anyio
@@ -11,6 +12,7 @@ from replicating import LOSSLESS, FakeBridge
 
 from zaichik.apps.kafka import produce as produce_module
 from zaichik.apps.kafka.codes import Code
+from zaichik.apps.kafka.records import Produced
 
 pytestmark = pytest.mark.anyio
 
@@ -49,6 +51,18 @@ async def test_all_is_answered_when_the_watermark_has_passed_the_last_record():
         await bridge.has(2)
         stored = await answer(kafka)
         assert (stored.error_code, stored.base_offset) == (Code.NONE, 0)
+
+
+async def test_records_that_are_stored_take_no_memory_while_they_are_replicated():
+    """They are not counted any more (`memory`), and Kafka may take long."""
+    async with replicated() as (running, kafka, bridge):
+        await kafka.send(produce_request("a", batch((None, b"1"))), VERSION)
+        await has_stored(running, 1)
+        while running.gateway.shared.memory.batches.taken:
+            await anyio.lowlevel.checkpoint()
+        assert not [found for found in gc.get_objects() if isinstance(found, Produced)]
+        await bridge.has(1)
+        assert (await answer(kafka)).error_code == Code.NONE
 
 
 @pytest.mark.parametrize("acks", [0, 1])

@@ -88,6 +88,8 @@ async def _stored(
                 await _check_topic(session, topic)
                 acknowledgement = await session.client.acknowledgement(topic, acked_by)
             offset, end = await _store(session, topic, batch, seconds)
+            # Its memory does not count any more, and Kafka may take long.
+            del batch
         if acknowledgement is not None:
             acknowledgement.expect(offset, end - offset)
             with _in_time(seconds, NOT_REPLICATED):
