@@ -11,7 +11,8 @@ BIN    := $(VENV)/bin
 
 help:
 	@echo "make demo              watch a broker at work: echo, retention, compaction, lag, a restart, a year of real flights"
-	@echo "make .venv/.installed-EXTRA  install an extra: access, flights, learn, record, spark, speed, stats, web"
+	@echo "make .venv/.installed-EXTRA  install an extra: access, bridge, cluster, flights, grpc, kafka,"
+	@echo "                       learn, mqtt, record, spark, speed, stats, web"
 	@echo
 	@echo "make dev               everything for development, and what to do next"
 	@echo "make check             lint, format check, types"
