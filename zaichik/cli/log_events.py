@@ -106,6 +106,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "a bug in answering %s": ("page_bug", "address"),
     "%s may be reached from other machines, and is not encrypted": ("unencrypted", "address"),
     # Of gateways.
+    "%s disconnected: %s": ("disconnected", "peer", "reason"),
     "%s:%d speaks %s": ("wrong_protocol", "host", "port", "protocol"),
     "another gateway of this kind would not be noticed: %s": ("claim_refused", "reason"),
     "%s (%s) disconnected: %s; %d messages and %d bytes received, %d and %d sent": (
