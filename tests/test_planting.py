@@ -10,6 +10,7 @@ from learn_mutants import MUTANTS as TINY_MUTANTS
 from mutants_killed import MUTANTS as KILLED_MUTANTS
 from mutants_shared import MUTANTS as SHARED_MUTANTS
 from mutants_shipped import MUTANTS as SHIPPED_MUTANTS
+from planted_bridge_slips import BRIDGE_SLIPS
 from planted_cluster_slips import CLUSTER_SLIPS
 from planted_codec_slips import CODEC_SLIPS
 from planted_commit_slips import COMMIT_SLIPS
@@ -32,7 +33,14 @@ from simulation import planted_bugs, planted_client_bugs, planted_disk_bugs, pla
 pytestmark = pytest.mark.unmeasured
 
 # Their tables are beside the tests of the apps.
-APP_SLIPS = [*CLUSTER_SLIPS, *CODEC_SLIPS, *HTTP_SLIPS, *KAFKA_SLIPS, *GATEWAY_SLIPS]
+APP_SLIPS = [
+    *BRIDGE_SLIPS,
+    *CLUSTER_SLIPS,
+    *CODEC_SLIPS,
+    *HTTP_SLIPS,
+    *KAFKA_SLIPS,
+    *GATEWAY_SLIPS,
+]
 
 TESTS = Path(__file__).parent
 

@@ -91,13 +91,6 @@ REPLICATION_SLIPS = [
         HOLDING,
     ),
     Slip(
-        "what is held back comes twice after a lost connection",
-        "client.replication.held_inbox:HeldInbox._made",
-        "self._incoming.clear()",
-        "pass",
-        HOLDING,
-    ),
-    Slip(
         "a topic that is deleted leaves its readers waiting",
         "client.replication.held_inbox:HeldInbox.put",
         "event.code != EndCode.UNTIL",

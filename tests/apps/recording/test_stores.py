@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from zaichik.apps.recording import stores
 from zaichik.apps.recording.places import is_in_object_store, place, shown_place
 from zaichik.apps.recording.stores import Store, StoreRefused, StoreUnavailable
 
@@ -70,6 +71,19 @@ def test_hidden_and_unfinished_objects_are_not_listed(s3):
 
 def test_nothing_is_listed_where_nothing_is(s3):
     assert Store.at(s3.url()).listing("topic=t") == []
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("gs://lake/z", "gs://lake/z?retry_limit_seconds=10"),
+        ("gs://lake/z?scheme=http", "gs://lake/z?scheme=http&retry_limit_seconds=10"),
+        ("gs://lake/z?retry_limit_seconds=3", "gs://lake/z?retry_limit_seconds=3"),
+        ("s3://lake/z", "s3://lake/z"),
+    ],
+)
+def test_a_client_of_google_s_store_gives_up_in_time(where, expected):
+    assert stores._bounded(where) == expected
 
 
 def test_an_object_that_has_gone_is_told_apart(s3):

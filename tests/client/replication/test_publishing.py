@@ -25,6 +25,8 @@ SOURCE = topic_of("t")
 def no_waiting(monkeypatch):
     monkeypatch.setattr(transport_module, "FIRST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(follower_module, "RETRY_SECONDS", 0.0)
+    # What is found by looking now and then is found late, and nothing else is to depend on it.
+    monkeypatch.setattr(follower_module, "LOOK_SECONDS", 3600.0)
 
 
 @asynccontextmanager

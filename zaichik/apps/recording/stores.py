@@ -22,6 +22,8 @@ from pyarrow import fs
 from zaichik import ZaichikError
 from zaichik.apps.recording.places import Place, shown_place
 
+RETRY_SECONDS = 10  # for which a store's client tries by itself
+
 
 class StoreUnavailable(ZaichikError):
     """The place of a recording cannot be reached, or has no time; another attempt may succeed."""
@@ -46,7 +48,8 @@ class _Cause(NamedTuple):
 
 _CAUSES = (
     _Cause(
-        ("NO_SUCH_BUCKET", "NoSuchBucket", "ContainerNotFound", "' not found"),
+        ("NO_SUCH_BUCKET", "NoSuchBucket", "ContainerNotFound", "' not found",
+         "bucket does not exist"),
         "there is no such bucket",
         "create it, or correct its name",
     ),
@@ -84,6 +87,8 @@ _CAUSES = (
             "UNRECOGNIZED_CLIENT",
             "Unauthenticated",
             "AuthenticationFailed",
+            "AuthenticationException",
+            "UNAUTHENTICATED",
             "No credentials",
             "no credentials",
         ),
@@ -161,7 +166,7 @@ class Store:
         if isinstance(where, Path):
             return cls(where, fs.LocalFileSystem(), str(where.absolute()))
         with explained(where):
-            files, root = fs.FileSystem.from_uri(where)
+            files, root = fs.FileSystem.from_uri(_bounded(where))
             root = root.rstrip("/")
             # A listing says what is wrong; HEAD has no room for that.
             found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
@@ -252,7 +257,16 @@ def _unavailable(place: str, problem: str) -> StoreUnavailable:
         if any(word in problem for word in cause.words):
             kind = StoreRefused if cause.is_permanent else StoreUnavailable
             return kind(_sentence(place, cause))
-    return StoreUnavailable(f"{place} cannot be used ({problem.rstrip('.')})")
+    problem = problem.partition("\n")[0].rstrip(".")
+    return StoreUnavailable(f"{place} cannot be used ({problem})")
+
+
+def _bounded(where: str) -> str:
+    """Returns a URL whose client gives up in time: Google's tries for a quarter of an hour."""
+    if not where.startswith("gs") or "retry_limit_seconds=" in where:
+        return where
+    mark = "&" if "?" in where else "?"
+    return f"{where}{mark}retry_limit_seconds={RETRY_SECONDS}"
 
 
 def _sentence(place: str, cause: _Cause) -> str:
