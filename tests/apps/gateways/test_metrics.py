@@ -17,7 +17,6 @@ GUARD = 30
 def figures():
     """Those of a gateway with one open connection, of two."""
     connections = Connections()
-    connections.turned_away = 4
     with connections.counted() as ended:
         ended.received_bytes = 100
         ended.refused_messages = 1
@@ -26,7 +25,13 @@ def figures():
         traffic.sent_bytes = 45
         traffic.received_messages = 6
         traffic.sent_messages = 7
-        yield Figures(connections, {"lagged": 8, "expired": 0}, sessions=9, unacknowledged=10)
+        yield Figures(
+            connections,
+            {"lagged": 8, "expired": 0},
+            turned_away=4,
+            sessions=9,
+            unacknowledged=10,
+        )
 
 
 @pytest.fixture
@@ -76,9 +81,9 @@ def test_all_metrics_are_there_under_the_names_of_the_documents(port):
 
 def test_a_scrape_reads_what_is_counted_by_then(port, figures):
     asked(port)
-    figures.connections.turned_away += 1
+    figures.connections.accepted += 1
     _, text = asked(port)
-    assert samples(text)["zaichik_gateway_turned_away_connections_total", ("mqtt",)] == 5
+    assert samples(text)["zaichik_gateway_accepted_connections_total", ("mqtt",)] == 3
 
 
 def test_what_a_gateway_does_not_know_has_no_value():
