@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from zaichik.cli import default_ports
 from zaichik.cli.main import main
 
 pytestmark = pytest.mark.unmeasured
@@ -58,7 +59,8 @@ def test_each_machine_is_asked_at_a_port_of_its_own_shards():
     text = CONTAINERS.read_text(encoding="utf-8")
     ports = re.findall(r'ping, --connect, "127\.0\.0\.1:(\d+)"', text)
     most = [int(words[words.index("--most") + 1]) for words in machines()]
-    assert [int(port) for port in ports] == [8890 + sum(most[:n]) for n in range(len(most))]
+    first = default_ports.CLUSTER
+    assert [int(port) for port in ports] == [first + sum(most[:n]) for n in range(len(most))]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("kazoo") is None, reason="kazoo is not installed")
