@@ -209,6 +209,7 @@ def test_a_broker_that_is_in_no_cluster_is_named(zaichik, broker):
         ("serve --data d --config nowhere", "cannot be read"),
         ("serve --data d --zookeeper a:b", "is not HOST:PORT"),
         ("serve --data d --zookeeper a/b/", "ends in a slash"),
+        ("serve --data d --zookeeper a/b/../c", "relative paths"),
         ("check --machine a", "is of `zaichik cluster serve`"),
         ("--config x", "is of `zaichik cluster serve`"),
         ("check --from x", "is of `zaichik cluster restore`"),
