@@ -318,6 +318,11 @@ DEFERRED = (
         "a node of a program of its own is started by the test before",
     ),
     Deferred(
+        "tests/cli/test_cluster_command.py::test_a_log_that_nobody_reads_",
+        4,
+        "tests/cli/test_serve_command.py has a broker whose log nobody reads",
+    ),
+    Deferred(
         "tests/cli/test_cluster_command.py::test_options_can_be_in_a_file_",
         2,
         "what is wrong in a file is said without a broker",

@@ -139,14 +139,14 @@ def _shard(described: Any) -> Shard:
         since_us = _number(described, "since_us")
     if not isinstance(address, str) or not (machine is None or isinstance(machine, str)):
         raise _damaged("a shard's address or machine is not text")
-    if address and not _is_plain(address):
+    if address and not is_address(address):
         raise _damaged("a shard's address is not HOST:PORT")
     return Shard(generation, address, machine, since_us)
 
 
 # One map after the other has the same addresses, and there may be a thousand.
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _is_plain(address: str) -> bool:
+def is_address(address: str) -> bool:
     """Returns whether that is HOST:PORT, without TLS or a login: those are the client's."""
     try:
         return endpoint(address) == endpoint(f"{PLAIN}://{address}")
