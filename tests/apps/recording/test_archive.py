@@ -155,6 +155,20 @@ def test_an_object_that_is_none_of_ours_is_told(s3, store):
         Archive(store, "t").parts()
 
 
+def test_other_files_beside_the_days_are_nobody_s_business(s3, store):
+    one = Archive(store, "t")
+    one.add(7, [frame(0)])
+    one.flush()
+    for name in (
+        "README.md",
+        "_SUCCESS",
+        "backup/part-0.parquet",
+        "x/day=2023-11-14/7-2-9.parquet",
+    ):
+        s3.objects[f"zaichik/topic=t/{name}"] = b"x"
+    assert one.parts() == [Part(7, 0, 2)]
+
+
 # -- uploads that fail ---------------------------------------------------------------------------
 
 

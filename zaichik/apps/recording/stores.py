@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from zaichik import ZaichikError
-from zaichik.apps.recording.places import Place, shown_place
+from zaichik.apps.recording.places import Place, shown_place, url_of
 
 RETRY_SECONDS = 10  # for which a store's client tries by itself
 
@@ -166,7 +166,7 @@ class Store:
         if isinstance(where, Path):
             return cls(where, fs.LocalFileSystem(), str(where.absolute()))
         with explained(where):
-            files, root = fs.FileSystem.from_uri(_bounded(where))
+            files, root = fs.FileSystem.from_uri(_bounded(url_of(where)))
             root = root.rstrip("/")
             # A listing says what is wrong; HEAD has no room for that.
             found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
