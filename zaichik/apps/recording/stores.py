@@ -61,7 +61,7 @@ _CAUSES = (
     _Cause(
         ("EXPIRED_TOKEN", "ExpiredToken", "token has expired", "TokenRefresh"),
         "the credentials have expired",
-        "renew them, and start again",
+        "renew them",
         is_permanent=False,
     ),
     _Cause(
@@ -106,13 +106,13 @@ _CAUSES = (
     _Cause(
         ("SLOW_DOWN", "SlowDown", "HTTP status 503", "TOO_MANY_REQUESTS"),
         "the store asks for fewer requests",
-        "start again later, or write larger objects (--every)",
+        "write larger objects (--every), or try later",
         is_permanent=False,
     ),
     _Cause(
         ("INTERNAL_FAILURE", "INTERNAL_ERROR", "HTTP status 500"),
         "the store has an error of its own",
-        "start again later",
+        "try later",
         is_permanent=False,
     ),
     _Cause(
