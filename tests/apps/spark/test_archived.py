@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import archived_s3
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
@@ -151,6 +153,15 @@ def test_a_file_that_is_missing_is_a_hole_unless_the_broker_has_it(broker, half)
     files[1].unlink()
     with pytest.raises(CannotRead, match=r"gone \(offsets 20 to 39\)"):
         reader(broker, half).partitions()
+
+
+@pytest.mark.parametrize("names", [["a", "b"], ["key", "offset", "timestamp", "payload"]])
+def test_a_file_of_somebody_else_with_a_name_of_ours_is_told(broker, half, names):
+    (file,) = half.rglob("*-20-40.parquet")
+    pq.write_table(pa.table({name: list(range(20, 40)) for name in names}), file)
+    one = reader(broker, half)
+    with pytest.raises(CannotRead, match=r"-20-40.parquet is not part of a recording: its columns"):
+        numbers(one, one.partitions())
 
 
 def test_files_that_are_merged_meanwhile_are_found_again(broker, half, monkeypatch):

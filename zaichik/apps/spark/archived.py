@@ -33,7 +33,7 @@ from zaichik.apps.recording.stores import Store, explained
 from zaichik.apps.spark.broker import AnyClient
 from zaichik.apps.spark.errors import without_traceback
 from zaichik.apps.spark.options import Options
-from zaichik.apps.spark.reading import Range, lost, position, read_range, whole
+from zaichik.apps.spark.reading import CannotRead, Range, lost, position, read_range, whole
 from zaichik.client.client import RECONNECT_SECONDS
 from zaichik.client.messages import StartAt, start_at
 
@@ -190,10 +190,16 @@ def _rows(store: Store, piece: Piece) -> Iterator[pa.RecordBatch]:
 
     Raises:
         FileNotFoundError: the object has gone.
+        CannotRead: it is none of a recording's.
         StoreUnavailable: it cannot be read.
     """
     with store.opened(piece.path) as file, explained(store.shown(piece.path)):
         source = pq.ParquetFile(file)
+        if source.schema_arrow.names[: len(SCHEMA)] != SCHEMA.names:
+            raise CannotRead(
+                f"{store.shown(piece.path)} is not part of a recording: its columns must begin "
+                f"with {', '.join(SCHEMA.names)}"
+            )
         groups = [
             number
             for number in range(source.num_row_groups)
