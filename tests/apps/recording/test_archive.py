@@ -541,6 +541,24 @@ def test_credit_is_enough_for_a_whole_object(broker, client, s3, store, monkeypa
     assert numbers(s3, store, epoch) == list(range(1000))
 
 
+def test_what_is_held_is_counted_also_while_a_commit_is_under_way(
+    broker, client, s3, store, monkeypatch
+):
+    """Else a full topic, and whoever publishes to it, would wait for `--every`."""
+    monkeypatch.setattr(recorder, "_most_held", lambda state, max_credit: (1000, 200))
+    monkeypatch.setattr(blocking.Subscription, "commit_nowait", lambda self, message: None)
+    lossless(broker)
+    published = []
+
+    def publish(progress):
+        if progress.next == len(published) < 10:
+            broker.publish("t", [(None, bytes(100))])
+            published.append(progress.next)
+
+    follow(client, store, 10, told=publish)
+    assert len(s3.objects) == 5
+
+
 def test_a_broker_that_allows_little_credit_is_settled_with_more_often(
     broker, client, s3, store, monkeypatch
 ):

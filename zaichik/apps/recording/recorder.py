@@ -317,8 +317,8 @@ class _Recorder:
         self._most_messages, self._most_bytes = most_held
         # What lies between this and the next message is holes.
         self._reached = progress.start
-        # Read since the last file was complete.
-        self._held_bytes = 0
+        # Read since a file was complete that ends here.
+        self._held_bytes, self._held_from = 0, progress.start
 
     def run(self, tell: Callable[[Progress], None], stopping: Callable[[], bool]) -> None:
         """Record until the subscription has ended, or it is time to stop."""
@@ -371,7 +371,8 @@ class _Recorder:
         held = self._reached - sink.complete
         if self._held_bytes >= self._most_bytes or held >= self._most_messages:
             sink.flush()
+        if sink.complete > self._held_from:
+            self._held_bytes, self._held_from = 0, sink.complete
         done = min(sink.complete, subscription.next)
         if done > subscription.committed:
             subscription.commit_nowait(done - 1)
-            self._held_bytes = 0
