@@ -529,7 +529,9 @@ class Client(Questions, SharedNames):
                 publishes the next batch.
             tombstones: whether all empty payloads with a key are meant to delete it, as in a copy
                 of messages from a table.
-            acked_by: what has to have them before this returns: see `publish`.
+            acked_by: what has to have them before this returns: see `publish`. If a topic in memory
+                was deleted and made again, a batch with a number that it was published under before
+                is answered with its old offsets (TOP-6), and may be acknowledged for them.
 
         Raises:
             BatchTooLarge: more messages than `welcome.max_batch`, more bytes than

@@ -96,15 +96,19 @@ class Acknowledgement:
         if self._failure is not None:
             raise self._failure()
 
-    async def confirm(self, result: PublishResult | BatchResult) -> None:
+    async def confirm(self, result: PublishResult | BatchResult, epoch: int = 0) -> None:
         """Returns when what was published with that result is replicated.
+
+        Args:
+            result: of the publish.
+            epoch: see `expect`.
 
         Raises:
             ReplicationLost: it is not, or that is not known.
             Exception: see `wait`.
         """
         if isinstance(result, BatchResult):
-            self.expect(result.first_offset, result.stored)
+            self.expect(result.first_offset, result.stored, epoch)
         elif result.offset is None:
             # Its result does not say where the topic ended then. It ends there or later now, but
             # not if it was restored since.
@@ -114,5 +118,5 @@ class Acknowledgement:
             else:
                 self.settle(partial(self._follower.restarted, end))
         else:
-            self.expect(result.offset, 1)
+            self.expect(result.offset, 1, epoch)
         await self.wait()
