@@ -73,15 +73,16 @@ async def test_who_does_not_ask_for_all_does_not_wait(acks):
         assert stored is None or stored.error_code == Code.NONE
 
 
+def in_no_time(seconds, problem, in_time=produce_module._in_time):
+    """Has nobody wait for a replication."""
+    if problem == produce_module.NOT_REPLICATED:
+        seconds = 0.0
+    return in_time(seconds, problem)
+
+
 @pytest.mark.usefixtures("patchable")
 async def test_what_an_idempotent_producer_repeats_waits_as_well(monkeypatch):
     in_time = produce_module._in_time
-
-    def in_no_time(seconds, problem):
-        if problem == produce_module.NOT_REPLICATED:
-            seconds = 0.0
-        return in_time(seconds, problem)
-
     monkeypatch.setattr(produce_module, "_in_time", in_no_time)
     async with replicated() as (running, kafka, bridge):
         records = batch((None, b"1"), producer=await kafka.producer_id(), epoch=0, sequence=0)
@@ -94,6 +95,27 @@ async def test_what_an_idempotent_producer_repeats_waits_as_well(monkeypatch):
         stored = await kafka.produce("a", records)
         assert (stored.error_code, stored.base_offset) == (Code.NONE, 0)
         assert await running.payloads("a") == [(None, b"1")]
+
+
+@pytest.mark.usefixtures("patchable")
+async def test_a_repeat_is_not_acknowledged_for_another_topic_of_that_name(monkeypatch):
+    """The gateway remembers its offset, which another record has by now."""
+    in_time = produce_module._in_time
+    monkeypatch.setattr(produce_module, "_in_time", in_no_time)
+    async with replicated() as (running, kafka, bridge):
+        records = batch((None, b"1"), producer=await kafka.producer_id(), epoch=0, sequence=0)
+        stored = await kafka.produce("a", records)
+        assert stored.error_code == Code.REQUEST_TIMED_OUT
+        monkeypatch.setattr(produce_module, "_in_time", in_time)
+        await running.client.delete_topic("a")
+        await running.client.create_topic("a", **LOSSLESS)
+        await running.client.publish("a", b"another")
+        await bridge.begin()
+        await bridge.has(1)
+        stored = await kafka.produce("a", records)
+        assert (stored.error_code, stored.base_offset) == (Code.UNKNOWN_SERVER_ERROR, -1)
+        assert "another one by now" in stored.error_message
+        assert await running.payloads("a") == [(None, b"another")]
 
 
 async def test_a_record_in_a_gap_is_an_error_that_is_not_retried():
