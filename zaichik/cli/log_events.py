@@ -104,6 +104,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "%s cannot be started: %s": ("front_end_failed", "front_end", "reason"),
     "a view cannot be shown": ("page_bug",),
     "a bug in answering %s": ("page_bug", "address"),
+    "a bug in answering a scrape": ("bug",),
     "%s may be reached from other machines, and is not encrypted": ("unencrypted", "address"),
     # Of gateways.
     "%s disconnected: %s": ("disconnected", "peer", "reason"),

@@ -1,13 +1,22 @@
 """What a gateway counts, as Prometheus reads it."""
 
 import socket
+import struct
 import threading
 from http.client import HTTPConnection
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from zaichik.apps.gateways.metrics import FAMILIES, HOST, MISSED, MOST_REQUESTS, Metrics, served
+from zaichik.apps.gateways.metrics import (
+    FAMILIES,
+    HOST,
+    MISSED,
+    MOST_REQUESTS,
+    Metrics,
+    _Handler,
+    served,
+)
 from zaichik.apps.gateways.traffic import Connections, Figures
 
 GUARD = 30
@@ -110,6 +119,30 @@ def test_programs_that_send_nothing_do_not_hold_up_a_scrape(port):
     assert asked(port)[0] == 200
     for one in silent:
         one.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\nHo"])
+def test_a_program_that_goes_silent_or_leaves_is_no_bug(port, monkeypatch, capfd, caplog, sent):
+    with (
+        socket.create_connection((HOST, port), timeout=GUARD) as leaving,
+        monkeypatch.context() as impatient,
+    ):
+        impatient.setattr(_Handler, "timeout", 0.01)
+        with socket.create_connection((HOST, port), timeout=GUARD) as silent:
+            silent.sendall(sent)
+            assert silent.recv(1) == b""
+        # Closed so, it is reset.
+        leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert asked(port)[0] == 200
+    assert (capfd.readouterr().err, caplog.records) == ("", [])
+
+
+def test_a_bug_is_answered_and_is_in_the_log(capfd, caplog):
+    with served(Metrics("mqtt", lambda: 1 // 0), 0) as port:
+        assert asked(port) == (500, "the gateway has a bug; its log says more\n")
+    assert [record.message for record in caplog.records] == ["a bug in answering a scrape"]
+    assert caplog.records[0].exc_info[0] is ZeroDivisionError
+    assert capfd.readouterr().err == ""
 
 
 def test_nothing_is_left_when_it_ends(figures):
