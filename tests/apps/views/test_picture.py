@@ -335,6 +335,23 @@ def test_what_a_reader_has_lost_is_not_shown_as_in_flight():
     assert (told.first, told.text) == (4, "4")
 
 
+def test_after_two_losses_a_part_of_what_is_in_flight_has_its_number():
+    """Only the last loss is known as a range; an earlier one is somewhere in what is in flight."""
+    history = History(capacity=8)
+    history.subscribe("slow", credit=4)
+    history.publish(4)
+    for committed in (1, 2):
+        history.read("slow")
+        for _ in range(3):
+            history.publish(4)
+            history.reading()
+        history.commit("slow", committed)
+        history.read("slow")
+    row, marks = history.reading(), picture(history.reading(), history.memory, 1200).marks
+    texts = [mark.text for mark in marks if mark.kind == "in_flight"]
+    assert sorted(texts) == ["", str(row.readers[0]["in_flight"])]
+
+
 def test_a_name_whose_reader_is_away_shows_what_will_be_delivered_again():
     history = History(retention_ttl_ms=60_000)
     history.subscribe("r", session="billing", credit=5)

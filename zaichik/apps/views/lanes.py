@@ -189,9 +189,9 @@ def marks(row: JSON, state: TopicState, memory: Memory, left: int) -> Iterator[M
     if told is not None and state.now_us - told.at_us >= TOLD_US:
         told = None
     for kind, first, last, text in zones:
-        for begin, stop in _without(told, max(first, left), last):
-            is_whole = stop - begin == last - max(first, left)
-            yield Mark(kind, name, begin, stop, text if is_whole else f"{stop - begin:,}")
+        pieces = list(_without(told, max(first, left), last))
+        for begin, stop in pieces:
+            yield Mark(kind, name, begin, stop, _number(pieces, stop - begin, text))
     if told is not None and max(told.first, left) < told.end:
         yield Mark("told", name, max(told.first, left), told.end, f"{told.count:,}")
     yield Mark("cursor", name, cursor, cursor, f"{cursor:,}")
@@ -206,6 +206,19 @@ def _without(told: Told | None, first: int, end: int) -> Iterator[tuple[int, int
     if told is not None and told.count == told.end - told.first:
         pieces = [(first, min(end, told.first)), (max(first, told.end), end)]
     return ((begin, stop) for begin, stop in pieces if begin < stop)
+
+
+def _number(pieces: list[tuple[int, int]], length: int, text: str) -> str:
+    """Returns the text of a piece of that length, of a mark that has this text as a whole.
+
+    If an earlier loss makes the lengths larger than what there is, the largest piece has all of it.
+    """
+    lengths = [stop - begin for begin, stop in pieces]
+    if len(pieces) == 1:
+        return text
+    if f"{sum(lengths):,}" == text:
+        return f"{length:,}"
+    return text if length == max(lengths) else ""
 
 
 def _marks_of_name(row: JSON, state: TopicState, left: int) -> Iterator[Mark]:
