@@ -1,7 +1,8 @@
 """The chapters' pictures, drawn from a few lines each.
 
 `make docs` writes them; a test checks that they come out the same. There are rows of boxes, trees of tasks, timelines,
-sequences of what goes back and forth, flows, and tanks that fill. A ring with its readers is drawn as `zaichik watch` draws it.
+sequences of what goes back and forth, flows, and tanks that fill. A ring with its readers is drawn as `zaichik watch`
+draws it.
 """
 
 from collections.abc import Sequence
