@@ -6,11 +6,13 @@ are shown where something changes, with an ellipsis between them.
 
 import difflib
 from collections.abc import Iterator
+from itertools import pairwise
 
 import parts
 
-LONGEST = 25  # lines of a block
-CONTEXT = (1, 2, 3, 5, 8)  # lines that stay around those that do not: as few as say where it is
+LONGEST = 12  # lines of a part that is shown whole
+CONTEXT = (2, 3, 5, 8)  # lines that stay around those that do not: as few as say where it is
+NARROW = 2  # lines between two places that are not worth an ellipsis
 ELLIPSIS = " ..."
 
 
@@ -41,6 +43,9 @@ def _places(lines: list[str], context: int) -> list[str]:
         for place in range(max(number - context, 0), min(number + context + 1, len(lines)))
     }
     near |= {above for number in near if (above := _import_above(lines, number)) is not None}
+    for number, following in pairwise(sorted(near)):
+        if following - number <= NARROW + 1:
+            near.update(range(number, following))
     places: list[str] = []
     for number, line in enumerate(lines):
         if number in near:
