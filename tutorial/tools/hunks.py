@@ -12,6 +12,8 @@ import parts
 
 LONGEST = 12  # lines of a part that is shown whole
 CONTEXT = (2, 3, 5, 8)  # lines that stay around those that do not: as few as say where it is
+LEAST_CONTEXT = 1  # where the block would have more than
+MOST_LINES = 25
 NARROW = 2  # lines between two places that are not worth an ellipsis
 ELLIPSIS = " ..."
 
@@ -27,8 +29,11 @@ def shown(before: str, after: str, longest: int = LONGEST) -> str:
             lines += [f"-{line}" for line in old[a:b]] + [f"+{line}" for line in new[c:d]]
     if len(lines) <= longest:
         return parts.joined(lines)
-    tried = [parts.joined(_places(lines, context)) for context in CONTEXT]
-    return next((change for change in tried if _is_clear(before, change)), parts.joined(lines))
+    tried = [_places(lines, context) for context in CONTEXT]
+    if len(tried[0]) > MOST_LINES:
+        tried.insert(0, _places(lines, LEAST_CONTEXT))
+    changes = map(parts.joined, tried)
+    return next((change for change in changes if _is_clear(before, change)), parts.joined(lines))
 
 
 def _is_clear(before: str, change: str) -> bool:
