@@ -18,7 +18,7 @@ class Reader:
 
 def test_readers_are_found_whether_they_were_found_before_or_not():
     subscriptions = Subscriptions()
-    first, second = (Subscription(Reader(), filter, 0) for filter in ("#", "a/+"))
+    first, second = (Subscription(Reader(), text, 0) for text in ("#", "a/+"))
     subscriptions.add("#", first)
     assert subscriptions.matching("a/b") == {first.reader: [first]}
     subscriptions.add("a/+", second)

@@ -207,8 +207,9 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def handle_error(self, *_: object) -> None:
         """Say nothing about a program that was silent, or has left in the middle."""
-        if not isinstance(sys.exception(), OSError):
-            logger.exception("a bug in answering a scrape")
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            logger.error("a bug in answering a scrape", exc_info=error)
 
 
 class _Handler(WSGIRequestHandler):
