@@ -210,6 +210,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     ),
     "Kafka does not answer, and is waited for: %s": ("kafka_away", "reason"),
     "Kafka answers again": ("kafka_back",),
+    "Kafka does not let us in: %s; look at --kafka-config": ("kafka_refuses", "reason"),
     "a round is sent to Kafka once more: %s": ("round_repeated", "reason"),
     "a transaction is left for Kafka to abort: %s": ("round_left", "reason"),
     "Kafka has given up a round; looking how far it is: %s": ("producer_lost", "reason"),
