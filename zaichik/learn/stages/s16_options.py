@@ -123,11 +123,7 @@ async def epochs(trial: Trial) -> None:
     """Created and deleted as fast as possible, then several times in one write."""
     client, before = await deleting(trial), 0
     for _ in range(LIVES):
-        epoch = (await client.create(trial.topic()))["epoch"]
-        if epoch <= before:
-            problem = f"a topic has epoch {epoch}, but a deleted one of its name had {before}"
-            raise Failure(problem, expected=f"{before + 1} or more", came=str(epoch))
-        before = epoch
+        before = _later(await client.create(trial.topic()), before)
         await client.ok("Delete", topic=trial.topic())
     in_one_write = (
         wire.encode("CreateTopic", frame_id=1, topic=trial.topic()),
@@ -135,12 +131,17 @@ async def epochs(trial: Trial) -> None:
     )
     await client.send_bytes(b"".join(in_one_write * LIVES), f"{LIVES} topics made and deleted")
     for _ in range(LIVES):
-        frame = await client.expect_frame("TopicCreated", created=1)
-        if frame["epoch"] <= before:
-            problem = "topics that were made and deleted in one write have the same epoch"
-            raise Failure(problem, expected=f"{before + 1} or more", frame=frame)
-        before = frame["epoch"]
+        before = _later(await client.expect_frame("TopicCreated", created=1), before)
         await client.expect_frame("Deleted")
+
+
+def _later(created: Frame, before: int) -> int:
+    """The epoch of a topic that was created; the one before of its name must have been less."""
+    epoch: int = created["epoch"]
+    if epoch <= before:
+        problem = f"a topic has epoch {epoch}, but a deleted one of its name had {before}"
+        raise Failure(problem, expected=f"{before + 1} or more", came=str(epoch))
+    return epoch
 
 
 async def _asking(trial: Trial, owner: int, attempt: int) -> tuple[Connection, Frame]:
