@@ -44,8 +44,8 @@ REPLICATION_SLIPS = [
     Slip(
         "the watermark of another epoch counts",
         f"{FOLLOWER}._pass_on",
-        "if watermark.epoch == self.epoch:",
-        "if watermark:",
+        "watermark.epoch == self.epoch",
+        "watermark",
         PUBLISHING,
     ),
     Slip(
