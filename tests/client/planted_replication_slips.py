@@ -44,8 +44,8 @@ REPLICATION_SLIPS = [
     Slip(
         "the watermark of another epoch counts",
         f"{FOLLOWER}._pass_on",
-        "if watermark.epoch == self.epoch:\n    await self._acknowledge(watermark, boot)",
-        "await self._acknowledge(watermark, boot)",
+        "watermark.epoch == self.epoch",
+        "watermark",
         PUBLISHING,
     ),
     Slip(
