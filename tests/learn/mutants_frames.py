@@ -187,7 +187,7 @@ mutant(
 mutant(
     "what comes with the Hello is judged as if it came before",
     "S3.6",
-    "FRAME_TOO_LARGE",
+    "FRAME_TOO_LARGE|id should be",
     "Connection.read",
     'length = int.from_bytes(await incoming.receive_exactly(4), "little")',
     """

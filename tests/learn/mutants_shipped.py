@@ -191,7 +191,7 @@ MUTANTS = [
     Mutant(
         "a start that is refused leaves a position",
         "S16.13",
-        "flags should be",
+        "should have come|flags should be",
         "SubscriptionManager._subscribe",
         "broker.shared_names.note_time(now_us)",
         """
