@@ -1,5 +1,6 @@
 """`zaichik cluster`."""
 
+import fcntl
 import json
 import os
 import signal
@@ -208,8 +209,12 @@ def test_a_broker_that_is_in_no_cluster_is_named(zaichik, broker):
         ("serve --data d --config nowhere", "cannot be read"),
         ("serve --data d --zookeeper a:b", "is not HOST:PORT"),
         ("serve --data d --zookeeper a/b/", "ends in a slash"),
+        ("serve --data d --zookeeper a/b/../c", "relative paths"),
         ("check --machine a", "is of `zaichik cluster serve`"),
         ("--config x", "is of `zaichik cluster serve`"),
+        ("check --from x", "is of `zaichik cluster restore`"),
+        ("serve --data d --from x", "is of `zaichik cluster restore`"),
+        ("serve --data d --first-port 0", "no port that the next ones can be counted from"),
     ],
 )
 def test_wrong_usage(zaichik, monkeypatch, tmp_path, words, sentence):
@@ -275,6 +280,63 @@ def test_what_nobody_can_connect_to_is_not_advertised(zaichik, tmp_path):
     assert "--advertise HOST" in result.err
 
 
+@pytest.mark.parametrize("host", ["[::1]", "a b", "a:1", "a/b", "zaichiks://a"])
+def test_what_is_no_host_is_not_advertised(zaichik, tmp_path, host):
+    """Clients would refuse the whole map for it, or look for a host of that name."""
+    result = zaichik(
+        *("cluster", "serve", "--data", str(tmp_path), "--shards", "1", "--advertise", host)
+    )
+    assert (result.code, result.err.count("\n")) == (2, 1)
+
+
+def test_ports_that_there_are_not_are_refused_at_once(zaichik, tmp_path):
+    result = zaichik(
+        *("cluster", "serve", "--data", str(tmp_path), "--shards", "4", "--first-port", "65533")
+    )
+    assert result.code == 1
+    assert "shard 3 would have port 65536" in result.err
+
+
+def test_a_damaged_file_ends_a_node_with_a_sentence(zaichik, tmp_path):
+    (tmp_path / "cluster.json").write_text('{"x')
+    result = zaichik("cluster", "serve", "--data", str(tmp_path), "--shards", "1")
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert "cluster.json is damaged" in result.err
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes cannot be made small here")
+def test_a_log_that_nobody_reads_stops_neither_the_node_nor_its_brokers(start, tmp_path, topics):
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    os.set_blocking(writing, False)
+    while True:
+        try:
+            os.write(writing, b"x" * 4096)
+        except BlockingIOError:
+            break
+    os.set_blocking(writing, True)
+    port = free_port()
+    process = start(
+        *("cluster", "serve", "--machine", "a", "--data", str(tmp_path / "data")),
+        *("--shards", "2", "--first-port", str(port), "--json"),
+        stderr=writing,
+    )
+    os.close(writing)
+    ready(process)
+    (first, _) = brokers_of(process)
+    os.kill(first, signal.SIGKILL)
+
+    async def use():
+        async with client_library.cluster(f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}") as cluster:
+            for topic in topics.values():
+                await cluster.publish(topic, b"")
+
+    anyio.run(use)
+    process.terminate()
+    assert process.wait() == 0
+    os.close(reading)
+
+
 def test_a_package_that_is_missing_is_named(zaichik, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "zaichik.apps.cluster.zookeeper", None)
     result = zaichik("cluster", "serve", "--data", str(tmp_path), "--zookeeper", "z")
@@ -285,4 +347,4 @@ def test_a_package_that_is_missing_is_named(zaichik, monkeypatch, tmp_path):
 def test_without_an_address_shard_0_of_this_machine_is_asked(zaichik):
     result = zaichik("cluster")
     assert result.code == 1
-    assert "127.0.0.1:8890" in result.err
+    assert "127.0.0.1:8900" in result.err

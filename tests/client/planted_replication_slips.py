@@ -43,9 +43,9 @@ REPLICATION_SLIPS = [
     ),
     Slip(
         "the watermark of another epoch counts",
-        f"{FOLLOWER}._acknowledge",
-        "watermark is None or watermark.epoch != self.epoch",
-        "watermark is None",
+        f"{FOLLOWER}._pass_on",
+        "watermark.epoch == self.epoch",
+        "watermark",
         PUBLISHING,
     ),
     Slip(

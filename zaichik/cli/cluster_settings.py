@@ -34,6 +34,7 @@ def _seconds(text: str) -> float:
 
 _shards = within(quantities.positive, lambda number: number <= MOST_SHARDS, "{} is too large")
 _machine = within(_name, bool, "{} is no name for a machine: 1 to 100 letters without a slash")
+_first_port = within(address.port, bool, "{} is no port that the next ones can be counted from")
 _session = within(
     _seconds, lambda seconds: 1 <= seconds <= 600, "{} is not a duration from 1s to 10m"
 )
@@ -121,7 +122,7 @@ SETTINGS = (
         "first-port",
         "PORT",
         f"the port of shard 0; shard N has this and N more (default: {default_ports.CLUSTER})",
-        address.port,
+        _first_port,
         default_ports.CLUSTER,
     ),
     Setting("access", "DIR", "the folder with users and rules, for all brokers here", Path),

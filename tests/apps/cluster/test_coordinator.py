@@ -155,6 +155,11 @@ def test_the_number_of_shards_must_be_said_once_and_be_the_same_for_all():
     node = Node(engine, shards=None)
     node.handle(CONNECTED)
     assert node.served == {0, 1, 2}
+    with pytest.raises(Incompatible, match="write --shards 3"):
+        Node(engine, shards=4, known=node.saved[-1]).handle(CONNECTED)
+    engine.put(FEATURES, Features(4, "x"), version=1)
+    with pytest.raises(Incompatible, match="another --data"):
+        node.handle(Changed(FEATURES))
 
 
 @pytest.mark.parametrize(
@@ -348,11 +353,18 @@ def test_a_record_that_is_gone_is_written_again_by_the_machine_that_has_the_shar
 def test_a_record_that_cannot_be_read_changes_nothing(caplog):
     node = Node(Engine())
     node.handle(CONNECTED)
-    for record in (b"\xff", b'{"format":9}', b'{"format":1,"machine":1}', b"[]"):
+    for record in (
+        b"\xff",
+        b'{"format":9}',
+        b'{"format":1,"machine":1}',
+        b"[]",
+        # Clients would refuse the whole map for it.
+        Placement("b", "B", 9, "no address", 1).encoded(),
+    ):
         node.engine.put(shard_path(1), record, version=1)
         node.handle(Changed(shard_path(1)))
     assert node.served == {0, 1}
-    assert caplog.text.count("cannot be read") == 4
+    assert caplog.text.count("cannot be read") == 5
 
 
 def test_paths_that_are_no_shards_are_ignored():

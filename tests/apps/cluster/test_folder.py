@@ -41,6 +41,11 @@ def test_what_was_known_is_kept(tmp_path):
     folder.close()
 
 
+async def run_alone(path):
+    async with FileEngine(path).running(lambda _: None):
+        pass
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 1, "placements": 3}'])
 def test_a_damaged_file_is_named(tmp_path, text):
     folder = Folder.opened(tmp_path, "a")
@@ -50,7 +55,10 @@ def test_a_damaged_file_is_named(tmp_path, text):
     folder.close()
     (tmp_path / "cluster.json").write_text(text)
     with pytest.raises(UnusableFolder, match=r"cluster\.json is damaged"):
-        FileEngine(tmp_path / "cluster.json")
+        anyio.run(run_alone, tmp_path / "cluster.json")
+    (tmp_path / "node.json").write_text(text)
+    with pytest.raises(UnusableFolder, match=r"node\.json is damaged"):
+        Folder.opened(tmp_path, "a")
 
 
 def test_files_of_a_newer_version_are_refused(tmp_path):
@@ -59,7 +67,7 @@ def test_files_of_a_newer_version_are_refused(tmp_path):
     with pytest.raises(UnusableFolder, match="newer"):
         Folder.opened(tmp_path, "a")
     with pytest.raises(UnusableFolder, match="newer"):
-        FileEngine(tmp_path / "cluster.json")
+        anyio.run(run_alone, tmp_path / "cluster.json")
 
 
 def test_the_six_calls_on_a_file(tmp_path):
@@ -79,7 +87,8 @@ def test_the_six_calls_on_a_file(tmp_path):
         assert await engine.children("/shards") == ["0"]
         assert await engine.children("/machines") == ["a"]
         later = FileEngine(tmp_path / "cluster.json")
-        found = await later.get("/shards/0")
+        async with later.running(events.append):
+            found = await later.get("/shards/0")
         assert (found.data, found.version) == (b"z", 1)
         assert await later.get("/machines/a") is None
 

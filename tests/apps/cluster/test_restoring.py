@@ -22,15 +22,31 @@ async def make(path):
     await anyio.Path(path).mkdir()
 
 
-def restored(folder, *, shard=0, features=True, record=LOST, present=None, topics=(), making=make):
+def restored(
+    folder,
+    *,
+    shard=0,
+    features=True,
+    record=LOST,
+    present=None,
+    topics=(),
+    making=make,
+    returning=None,
+):
     async def run():
         engine = FileEngine(folder / "cluster.json")
         if features:
             await engine.create(FEATURES, Features(2, "x").encoded())
         if record is not None:
-            await engine.create(shard_path(0), record.encoded())
+            data = record if isinstance(record, bytes) else record.encoded()
+            await engine.create(shard_path(0), data)
         if present is not None:
             await engine.create(machine_path("a"), present)
+
+        async def make(path):
+            await making(path)
+            if returning is not None:
+                await engine.create(machine_path("a"), returning)
 
         placement = await restore_shard(
             engine,
@@ -40,7 +56,7 @@ def restored(folder, *, shard=0, features=True, record=LOST, present=None, topic
             folder=folder / "shard-0",
             address="b:1",
             topics=topics,
-            make=making,
+            make=make,
             now_us=9,
         )
         kept = await engine.get(shard_path(0))
@@ -64,6 +80,13 @@ def test_a_machine_that_is_there_keeps_it(tmp_path):
     assert restored(tmp_path, present=Presence("new disk", "p").encoded()).machine == "b"
 
 
+def test_a_machine_that_comes_back_meanwhile_keeps_it(tmp_path):
+    """It may have acknowledged publishes since; to make the folder may have taken an hour."""
+    with pytest.raises(CannotRestore, match="stop its node first"):
+        restored(tmp_path, returning=Presence("A", "p").encoded())
+    assert not (tmp_path / "shard-0.part").exists()
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
@@ -72,6 +95,7 @@ def test_a_machine_that_is_there_keeps_it(tmp_path):
         ({"topics": [topic_of(0, 2), topic_of(1, 2)]}, "belongs to shard 1, not to 0"),
         ({"record": None}, "has never been on any machine"),
         ({"record": Placement("b", "B", 1, "b:1", 1)}, "is placed on this machine already"),
+        ({"record": b"rubbish"}, "the record at /shards/0 cannot be read"),
     ],
 )
 def test_what_cannot_be_is_said(tmp_path, given, sentence):

@@ -278,6 +278,10 @@ def test_a_path_that_is_missing_or_refused_is_said(tmp_path):
         a.options.remove("--create-path")
         assert a.start().ended() == 1
         assert "ZooKeeper has no path /missing" in a.log.read_text()
+        for name, path in (("\N{CAT}", "odd"), ("odd", "\N{CAT}")):
+            odd = Machine(name, tmp_path, f"{servers.hosts}/{path}", FIRST_PORT["a"], 1, 1)
+            assert odd.start().ended() == 1
+            assert "ZooKeeper takes no path such as" in odd.log.read_text()
         shut = Machine("b", tmp_path, f"{servers.hosts}/shut", FIRST_PORT["b"], 1, 1)
         assert shut.start().ended() == 1
         assert "needs all rights below /shut" in shut.log.read_text()

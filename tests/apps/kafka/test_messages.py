@@ -415,7 +415,7 @@ async def test_there_are_so_many_subscriptions_in_all_connections(monkeypatch, c
 
 
 async def test_a_subscription_that_cannot_be_had_takes_no_room(monkeypatch):
-    # One is the gateway's own: its claim.
+    """One is the gateway's own, its claim."""
     async with gateway(max_subscriptions=2) as running, running.connected() as kafka:
         await kafka.metadata("a", "b")
         assert (await kafka.fetch("a", 0)).error_code == 0

@@ -1,6 +1,7 @@
 """Places of recordings: what can be named, and what is said of those that cannot be used."""
 
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
@@ -36,12 +37,15 @@ def test_a_place_is_a_folder_or_in_an_object_store(text, expected):
         ("s3://id:secret@lake/x", "leave it out"),
         ("s3://id@lake/x", "leave it out"),
         ("abfs://account:secret@host/x", "leave it out"),
+        ("abfs://box@host/x?tenant_id=1&client_secret=very-secret", "the option client_secret, wh"),
+        ("abfs://box@host/x?sv=2026&sig=very-secret", "the option sig, which others"),
     ],
 )
 def test_a_place_that_cannot_be_used_is_a_sentence_without_a_secret(text, problem):
     with pytest.raises(ValueError, match=problem) as raised:
         place(text)
-    assert "secret" not in str(raised.value)
+    assert "secret@" not in str(raised.value)
+    assert "very-secret" not in str(raised.value)
 
 
 def test_options_of_a_url_are_not_shown():
@@ -59,6 +63,12 @@ def test_an_object_that_was_written_is_listed_and_read(s3):
     )
     with store.opened(listed.path) as file:
         assert file.read() == b"PAR1" * 10
+
+
+@pytest.mark.parametrize("name", ["кот", "a b", "a%20b", "100%25", "a+b", "a#b", "it's"])
+def test_a_place_may_have_letters_that_a_url_may_not(s3, name):
+    Store.at(s3.url(name)).write("1-0-2.parquet", pa.py_buffer(b"PAR1"))
+    assert list(s3.objects) == [f"{unquote(name)}/1-0-2.parquet"]
 
 
 def test_hidden_and_unfinished_objects_are_not_listed(s3):

@@ -1,5 +1,6 @@
 """Whichever shard has a topic, a program uses it as at a single broker; and shards may move."""
 
+import inspect
 import random
 
 import anyio
@@ -8,12 +9,21 @@ from brokers import GUARD, real_broker
 from shards import publish_on, shards
 
 import zaichik
-from zaichik import ConnectFailed, ConnectionLost, EpochChanged, NoSuchTopic, TakenOver
+from zaichik import (
+    ConnectFailed,
+    ConnectionLost,
+    EpochChanged,
+    NoSuchTopic,
+    NotLossless,
+    TakenOver,
+    blocking,
+)
 from zaichik.client import transport as transport_module
 from zaichik.client.cluster import known_map as known_map_module
 from zaichik.client.cluster import shard_clients as shard_clients_module
 from zaichik.client.cluster import shard_dialer as shard_dialer_module
 from zaichik.client.cluster.map import TOPIC, Shard
+from zaichik.client.replication.watermark import Watermark
 
 pytestmark = pytest.mark.anyio
 
@@ -419,3 +429,55 @@ async def test_if_one_shard_refuses_all_that_had_come_is_given_out_first(tmp_pat
             assert seen == {*topics, b"last"}
             with pytest.raises(TakenOver):
                 await anext(subscription)
+
+
+# -- acknowledged by Kafka ------------------------------------------------------------------------
+
+
+async def test_what_kafka_is_to_acknowledge_makes_no_topic_that_may_lose_messages():
+    async with (
+        shards(2) as cluster,
+        connected(cluster, acked_by={"mails": "kafka"}) as client,
+    ):
+        for topic, options in (("orders", {"acked_by": "kafka"}), ("mails", {})):
+            with pytest.raises(NoSuchTopic):
+                await client.publish(topic, b"", **options)
+            with pytest.raises(NoSuchTopic):
+                await client.publish_batch(topic, [(None, b"")], **options)
+        assert await client.topics() == []
+
+
+async def test_what_kafka_is_to_acknowledge_is_looked_for_at_the_topics_shard():
+    async with shards(3) as cluster, connected(cluster) as client:
+        for number in range(3):
+            topic = cluster.topic_of(number)
+            await client.create_topic(topic, retention_ttl="forever", overflow="reject")
+            mark = Watermark(epoch=(await client.topic(topic))["epoch"], next=1)
+            await client.create_topic(f"replicated/{topic}", capacity=1, retention_ttl="forever")
+            await client.publish(f"replicated/{topic}", mark.encoded())
+            result = await client.publish(topic, b"", acked_by="kafka")
+            assert result.offset == 0
+        with pytest.raises(ValueError, match="kafka"):
+            async with connected(cluster, acked_by={"orders": "me"}):
+                pass
+        await client.create_topic("orders")
+        with pytest.raises(NotLossless):
+            await client.publish("orders", b"", acked_by="kafka")
+
+
+async def test_what_a_client_takes_a_cluster_takes_too():
+    """A method that is written out, and not forwarded, forgets what is added to the other one."""
+    for single, whole in (
+        (zaichik.Client, zaichik.Cluster),
+        (blocking.Client, blocking.Cluster),
+    ):
+        for name in ("publish", "publish_batch", "subscribe", "producer", "subscribe_pattern"):
+            of_one = inspect.signature(getattr(single, name)).parameters
+            of_all = inspect.signature(getattr(whole, name)).parameters
+            assert list(of_one) == list(of_all), name
+    for single, whole in (
+        (zaichik.connect, zaichik.cluster),
+        (blocking.connect, blocking.cluster),
+    ):
+        of_one = {*inspect.signature(single).parameters} - {"host", "port"}
+        assert of_one == {*inspect.signature(whole).parameters} - {"brokers"}

@@ -20,15 +20,12 @@ class FileEngine:
 
     Args:
         path: the file; it is written with the first record.
-
-    Raises:
-        UnusableFolder: the file is damaged.
     """
 
     path: Path
 
     def __post_init__(self) -> None:
-        self._records = _loaded(self.path)
+        self._records: dict[str, Record] = {}
         self._ephemeral: set[str] = set()
 
     @property
@@ -38,7 +35,14 @@ class FileEngine:
 
     @asynccontextmanager
     async def running(self, listener: Listener) -> AsyncIterator[None]:
-        """Says to the listener, once, that it can be asked."""
+        """Reads the file, and says to the listener, once, that it can be asked.
+
+        Not before: until a node has the folder, another one may write there.
+
+        Raises:
+            UnusableFolder: the file is damaged.
+        """
+        self._records = _loaded(self.path)
         listener(StateChanged(State.CONNECTED))
         yield
 
@@ -96,4 +100,7 @@ def _loaded(path: Path) -> dict[str, Record]:
     except FileNotFoundError:
         return {}
     except (NotJson, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UnusableFolder(f"{path} is damaged: {error}") from None
+        raise UnusableFolder(
+            f"{path} is damaged ({error}); put a copy of it back, or remove it: then it is made "
+            "again of known.json beside it, if that is there"
+        ) from None

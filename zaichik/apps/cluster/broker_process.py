@@ -27,6 +27,7 @@ from zaichik.net.background import BackgroundTasks
 # A stop answers what was read, says goodbye to clients, and writes checkpoints. Its own limits are
 # much shorter; a disk that hangs is not waited for.
 STOP_S = 30.0
+LAST_WORDS_S = 1.0
 MOST_ANNOUNCEMENT_BYTES = 65_536
 MOST_LINE_BYTES = 65_536
 # Addresses that mean all of a machine's, and how its own programs reach them.
@@ -114,14 +115,15 @@ async def running_broker_process(launch: Launch, shard: int) -> AsyncIterator[Br
         # Ctrl-C is for the node, which stops its brokers in order.
         start_new_session=True,
     )
+    relayed = anyio.Event()
     async with BackgroundTasks() as tasks:
         try:
-            tasks.group.start_soon(_relay, process.stderr, shard, launch.log_line)
+            tasks.group.start_soon(_relay, process.stderr, shard, launch.log_line, relayed)
             endpoint = await _announced(process)
             yield Broker(endpoint, process)
         finally:
             with anyio.CancelScope(shield=True):
-                await _stop(process)
+                await _stop(process, relayed)
 
 
 async def _announced(process: Process) -> Endpoint:
@@ -138,7 +140,7 @@ async def _announced(process: Process) -> Endpoint:
         raise NotStarted(f"its broker has ended with exit code {code} before it served") from None
 
 
-async def _stop(process: Process) -> None:
+async def _stop(process: Process, relayed: anyio.Event) -> None:
     """Stop a broker in order, or kill it if that takes too long; free its pipes."""
     with suppress(ProcessLookupError):
         process.terminate()
@@ -147,11 +149,16 @@ async def _stop(process: Process) -> None:
     if process.returncode is None:
         process.kill()
         await process.wait()
+    # Its last words say why it has ended. A program that it has started may keep the pipe.
+    with anyio.move_on_after(LAST_WORDS_S):
+        await relayed.wait()
     await process.aclose()
 
 
-async def _relay(stream: ByteReceiveStream | None, shard: int, log_line: LogLine) -> None:
-    """Log what a broker logs, line by line."""
+async def _relay(
+    stream: ByteReceiveStream | None, shard: int, log_line: LogLine, relayed: anyio.Event
+) -> None:
+    """Log what a broker logs, line by line, until it has ended."""
     assert stream is not None  # noqa: S101 (it is a pipe)
     left = b""
     try:
@@ -166,3 +173,5 @@ async def _relay(stream: ByteReceiveStream | None, shard: int, log_line: LogLine
     except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
         if left:
             log_line(shard, left.decode(errors="backslashreplace"))
+    finally:
+        relayed.set()

@@ -72,7 +72,8 @@ class Machine:
     Attributes:
         name: its name, which no other machine has.
         presence: the identity of its folder and of this process.
-        address: returns the HOST:PORT of a shard's broker here.
+        address: returns the HOST:PORT of a shard's broker here; raises `Incompatible` if the shard
+            cannot have one.
         most: how many shards it claims at most.
         shards: how many shards the cluster is to have; None: as many as it has.
         cluster: the cluster's identity, if this node is the first to join.
@@ -272,14 +273,20 @@ class Coordinator:
             raise Incompatible(
                 "this folder belongs to another cluster; choose another --data for this one"
             )
+        if known is not None and known.shards != features.shards:
+            raise Incompatible(
+                f"this folder is of a cluster of {known.shards} shards, and this one has "
+                f"{features.shards}: their number cannot change, because it says where topics are; "
+                "choose another --data"
+            )
         wanted = self._machine.shards
-        if known is not None:
-            wanted = known.shards
         if wanted not in {None, features.shards}:
             raise Incompatible(
                 f"this cluster has {features.shards} shards, not {wanted}, and their number cannot "
                 f"change, because it says where topics are: write --shards {features.shards}"
             )
+        # Each may come to be here.
+        self._machine.address(features.shards - 1)
 
     async def _join(self) -> bool:
         """Returns whether this machine is present; False: a former session of it still is.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from zaichik.apps.cluster.coordinator import Known
-from zaichik.apps.cluster.records import Features, Placement, Unreadable
+from zaichik.apps.cluster.records import Features, Incompatible, Placement, Unreadable
 from zaichik.base.json_text import NotJson, parsed_object
 
 LOCK = "node.lock"
@@ -83,20 +83,28 @@ class Folder:
             UnusableFolder: the file is damaged.
         """
         path = self.path / KNOWN
-        fields = _read(path)
-        if fields is None:
-            return None
         try:
+            fields = _read(path)
+            if fields is None:
+                return None
             placements = {
                 int(shard): Placement.parse(_dumped(place))
                 for shard, place in fields["placements"].items()
             }
             features = Features.parse(_dumped(fields["features"]))
             return Known(features, int(fields["epoch"]), placements)
-        except (Unreadable, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (
+            NotJson,
+            Unreadable,
+            Incompatible,
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+        ) as error:
             raise UnusableFolder(
-                f"{path} is damaged ({error}); if ZooKeeper is there, remove the file: it is "
-                "written again"
+                f"{path} is damaged ({error}); remove it: it is written again of what ZooKeeper "
+                f"has, or {CLUSTER} in a cluster of one machine"
             ) from error
 
     def save(self, known: Known) -> None:
@@ -126,31 +134,38 @@ def identity_of(path: Path, machine: str) -> str:
         OSError: it cannot be made or written.
     """
     path.mkdir(parents=True, exist_ok=True)
-    fields = _read(path / NODE)
+    try:
+        fields = _read(path / NODE)
+        if fields is not None:
+            owner, known_identity = str(fields["machine"]), str(fields["folder"])
+    except (NotJson, KeyError) as error:
+        raise UnusableFolder(
+            f"{path / NODE} is damaged ({error!r}); put a copy of it back: it says whose shards "
+            "these are"
+        ) from None
     if fields is None:
         identity = secrets.token_hex(IDENTITY_BYTES)
         write(path / NODE, {"format": FORMAT, "machine": machine, "folder": identity})
         return identity
-    if fields.get("machine") != machine:
+    if owner != machine:
         raise UnusableFolder(
-            f"{path} belongs to the machine {fields.get('machine')}, and this one is {machine}: "
-            f"write --machine {fields.get('machine')}, or choose another folder with --data"
+            f"{path} belongs to the machine {owner}, and this one is {machine}: "
+            f"write --machine {owner}, or choose another folder with --data"
         )
-    return str(fields.get("folder"))
+    return known_identity
 
 
 def _read(path: Path) -> dict[str, Any] | None:
     """Returns what a file of ours holds; None if there is none.
 
     Raises:
-        UnusableFolder: it is damaged, or of a later version.
+        NotJson: it is damaged.
+        UnusableFolder: it is of a later version.
     """
     try:
         fields = parsed_object(path.read_bytes())
     except FileNotFoundError:
         return None
-    except NotJson as error:
-        raise UnusableFolder(f"{path} is damaged: {error}") from None
     if fields.get("format") != FORMAT:
         raise UnusableFolder(f"{path} is of a newer zaichik; upgrade this machine")
     return fields

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from zaichik.base.json_text import NotJson, parsed_object
-from zaichik.client.cluster.map import MOST_SHARDS
+from zaichik.client.cluster.map import MOST_SHARDS, is_address
 
 FEATURES = "/features"
 MACHINES = "/machines"
@@ -144,11 +144,15 @@ class Placement:
         fields = _parsed(data)
         if fields.get("format") != FORMAT:
             raise Unreadable(f"it has the unknown format {fields.get('format')!r}")
+        address = _text(fields, "address")
+        # Clients would refuse the whole map for it.
+        if not is_address(address):
+            raise Unreadable('its "address" is not HOST:PORT')
         return cls(
             _text(fields, "machine"),
             _text(fields, "folder"),
             _number(fields, "generation"),
-            _text(fields, "address"),
+            address,
             _number(fields, "since_us"),
         )
 

@@ -57,8 +57,9 @@ async def restore_shard(
         now_us: the time.
 
     Raises:
-        CannotRestore: it is here already, its machine is there, the folder exists, or a topic
-            belongs to another shard.
+        CannotRestore: it is here already, its machine is there, the folder exists, a topic belongs
+            to another shard, or a record cannot be read.
+        Incompatible: see `Features`.
         Away, Denied: see `Engine`.
     """
     placement, version = await _placed(engine, shard, topics)
@@ -68,6 +69,8 @@ async def restore_shard(
     part = _part(folder)
     try:
         await make(part)
+        # That may have taken an hour.
+        await _check_gone(engine, shard, placement)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
@@ -99,7 +102,10 @@ async def _placed(engine: Engine, shard: int, topics: Sequence[str]) -> tuple[Pl
     features = await engine.get(FEATURES)
     if features is None:
         raise CannotRestore("there is no cluster at this path of ZooKeeper")
-    shards = Features.parse(features.data).shards
+    try:
+        shards = Features.parse(features.data).shards
+    except Unreadable as error:
+        raise CannotRestore(f"what is at {FEATURES} is not a cluster's: {error}") from None
     if shard >= shards:
         raise CannotRestore(
             f"there is no shard {shard}: this cluster has {shards}, from 0 to {shards - 1}"
@@ -114,7 +120,13 @@ async def _placed(engine: Engine, shard: int, topics: Sequence[str]) -> tuple[Pl
         raise CannotRestore(
             f"shard {shard} has never been on any machine; a node that has room for it takes it"
         )
-    return Placement.parse(record.data), record.version
+    try:
+        return Placement.parse(record.data), record.version
+    except Unreadable as error:
+        raise CannotRestore(
+            f"the record at {shard_path(shard)} cannot be read: {error}; if you delete it, the "
+            "node that has the shard writes it again"
+        ) from None
 
 
 async def _check_gone(engine: Engine, shard: int, placement: Placement) -> None:

@@ -19,6 +19,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import (
+    BadArgumentsError,
     BadVersionError,
     KazooException,
     NoAuthError,
@@ -27,6 +28,7 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.hosts import collect_hosts
+from kazoo.protocol.paths import normpath
 from kazoo.protocol.states import KeeperState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
@@ -62,6 +64,8 @@ def check_hosts(hosts: str) -> None:
         raise ValueError("a port is not from 1 to 65535")
     if chroot is not None and (chroot != "/" and (chroot.endswith("/") or "//" in chroot)):
         raise ValueError("the path after the hosts ends in a slash")
+    if chroot is not None:
+        normpath(chroot)
 
 
 class ZooKeeper:
@@ -199,6 +203,8 @@ class ZooKeeper:
             await anyio.to_thread.run_sync(create, abandon_on_cancel=True)
         except NoAuthError as error:
             raise self._denied(f"/{path}") from error
+        except BadArgumentsError as error:
+            raise _no_path(f"/{path}") from error
         except (KazooException, KazooTimeoutError) as error:
             raise Away(f"/{path}: {error!r}") from error
 
@@ -251,6 +257,8 @@ class ZooKeeper:
             return result.get(block=False)
         except NoAuthError as error:
             raise self._denied(path) from error
+        except BadArgumentsError as error:
+            raise _no_path(path) from error
         except (NoNodeError, NodeExistsError, BadVersionError):
             raise
         except (KazooException, KazooTimeoutError) as error:
@@ -262,6 +270,13 @@ class ZooKeeper:
             f"ZooKeeper refuses what this node must do at {path}: it needs all rights below "
             f"/{whole}; log in with --zookeeper-login, or have them given"
         )
+
+
+def _no_path(path: str) -> Denied:
+    return Denied(
+        f"ZooKeeper takes no path such as {path!r}: in its names are no emoji, and no characters "
+        "that cannot be seen; choose another --machine, or another path after --zookeeper"
+    )
 
 
 class _Watch:

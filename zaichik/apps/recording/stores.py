@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from zaichik import ZaichikError
-from zaichik.apps.recording.places import Place, shown_place
+from zaichik.apps.recording.places import Place, shown_place, url_of
 
 RETRY_SECONDS = 10  # for which a store's client tries by itself
 
@@ -61,7 +61,7 @@ _CAUSES = (
     _Cause(
         ("EXPIRED_TOKEN", "ExpiredToken", "token has expired", "TokenRefresh"),
         "the credentials have expired",
-        "renew them, and start again",
+        "renew them",
         is_permanent=False,
     ),
     _Cause(
@@ -106,13 +106,13 @@ _CAUSES = (
     _Cause(
         ("SLOW_DOWN", "SlowDown", "HTTP status 503", "TOO_MANY_REQUESTS"),
         "the store asks for fewer requests",
-        "start again later, or write larger objects (--every)",
+        "write larger objects (--every), or try later",
         is_permanent=False,
     ),
     _Cause(
         ("INTERNAL_FAILURE", "INTERNAL_ERROR", "HTTP status 500"),
         "the store has an error of its own",
-        "start again later",
+        "try later",
         is_permanent=False,
     ),
     _Cause(
@@ -166,7 +166,7 @@ class Store:
         if isinstance(where, Path):
             return cls(where, fs.LocalFileSystem(), str(where.absolute()))
         with explained(where):
-            files, root = fs.FileSystem.from_uri(_bounded(where))
+            files, root = fs.FileSystem.from_uri(_bounded(url_of(where)))
             root = root.rstrip("/")
             # A listing says what is wrong; HEAD has no room for that.
             found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))

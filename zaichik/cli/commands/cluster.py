@@ -19,22 +19,26 @@ Examples:
   zaichik cluster serve --zookeeper zk-1,zk-2,zk-3/zaichik --create-path \
       --machine a --data ./shards --shards 8 --most 4 --host 10.0.0.1
   zaichik cluster serve --config node.toml             # machine = "a", ...
-  zaichik cluster check --connect 10.0.0.1:8890
+  zaichik cluster check --connect 10.0.0.1:8900
   zaichik cluster restore 3 --from ./copy-of-shard-3 --config node.toml
   zaichik cluster restore 3 orders mails --from kafka://kafka-1,kafka-2 \
       --config node.toml
 """
 
+import logging
 import os
+import re
 import secrets
 import shutil
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from ipaddress import ip_address
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import anyio
 from rich.console import Console
@@ -61,11 +65,15 @@ from zaichik.client import logins
 from zaichik.client.endpoint import Endpoint, NotAnAddress, endpoint
 
 if TYPE_CHECKING:
+    from zaichik.apps.cluster.broker_process import LogLine
     from zaichik.apps.cluster.folder import Folder
     from zaichik.apps.cluster.node import Node, Ready, RunningEngine
 
 PROTOCOL = "a cluster"
 MISSING = f"zaichik cluster --zookeeper needs kazoo; get it with {getting('cluster')}"
+MOST_PORT = 65_535
+RELAYED = "zaichik.cluster.broker"  # the logger whose records are lines of brokers
+HOST_NAME = re.compile(r"[\w.-]+")
 EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104
 CONNECTED_S = 20.0  # for ZooKeeper to answer a command that does not stay
 # What a node says to its brokers itself.
@@ -114,6 +122,7 @@ async def run(arguments: Namespace, console: Console) -> int | None:
             _check_options(arguments, "zaichik cluster check")
             return await _check(arguments, console)
         case ["serve"]:
+            _check_source(arguments, "zaichik cluster serve")
             settings = cluster_settings.completed(arguments)
             return await front_end.run(PROTOCOL, _serve, settings, console)
         case ["restore", number, *topics]:
@@ -127,6 +136,12 @@ def _check_options(arguments: Namespace, command: str) -> None:
     if given or arguments.config is not None:
         name = given[0] if given else "config"
         raise WrongUsage(f"--{name} is of `zaichik cluster serve`, and not of `{command}`")
+    _check_source(arguments, command)
+
+
+def _check_source(arguments: Namespace, command: str) -> None:
+    if arguments.source is not None:
+        raise WrongUsage(f"--from is of `zaichik cluster restore`, and not of `{command}`")
 
 
 # -- looking at a cluster --------------------------------------------------------------------------
@@ -215,14 +230,15 @@ async def _serve(settings: Namespace, console: Console) -> None:
     with restated(*refusals):
         folder = _folder(settings)
         try:
-            node = _node(settings, engine, folder)
+            with _relayed(settings.log_format == "json") as log_line:
+                node = _node(settings, engine, folder, log_line)
 
-            async def run() -> None:
-                with restated(*refusals):
-                    await node.run(partial(_announce, settings, console))
+                async def run() -> None:
+                    with restated(*refusals):
+                        await node.run(partial(_announce, settings, console))
 
-            async with front_end.until_stopped(settings, node.hang_up) as tasks:
-                tasks.start_soon(run)
+                async with front_end.until_stopped(settings, node.hang_up) as tasks:
+                    tasks.start_soon(run)
         finally:
             folder.close()
 
@@ -290,7 +306,9 @@ def _engine(settings: Namespace) -> "RunningEngine":
     )
 
 
-def _node(settings: Namespace, engine: "RunningEngine", folder: "Folder") -> "Node":
+def _node(
+    settings: Namespace, engine: "RunningEngine", folder: "Folder", log_line: "LogLine"
+) -> "Node":
     from zaichik.apps.cluster.broker_process import Launch, running_broker_process
     from zaichik.apps.cluster.coordinator import Machine
     from zaichik.apps.cluster.hosting import publish_map
@@ -306,7 +324,7 @@ def _node(settings: Namespace, engine: "RunningEngine", folder: "Folder") -> "No
         settings.first_port,
         folder.shard,
         options,
-        _log_line(settings.log_format == "json"),
+        log_line,
     )
     return Node(
         Machine(
@@ -328,6 +346,8 @@ def _node(settings: Namespace, engine: "RunningEngine", folder: "Folder") -> "No
 
 
 def _addresses(settings: Namespace) -> Callable[[int], str]:
+    from zaichik.apps.cluster.records import Incompatible
+
     host = settings.advertise or settings.host
     if host in EVERYWHERE:
         raise WrongUsage(
@@ -336,13 +356,29 @@ def _addresses(settings: Namespace) -> Callable[[int], str]:
         )
 
     def address(shard: int) -> str:
-        return str(Endpoint(host, settings.first_port + shard))
+        port = settings.first_port + shard
+        if port > MOST_PORT:
+            raise Incompatible(
+                f"shard {shard} would have port {port}, and {MOST_PORT} is the last one: choose a "
+                "smaller --first-port"
+            )
+        return str(Endpoint(host, port))
 
     try:
-        endpoint(address(0))
+        found = endpoint(address(0))
     except NotAnAddress as error:
         raise WrongUsage(str(error)) from None
+    if found.host != host or not (HOST_NAME.fullmatch(host) or _is_ip_address(host)):
+        raise WrongUsage(f"{host!r} is neither the name of a host nor an IP address without a port")
     return address
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _logged_in(broker: Endpoint, settings: Namespace) -> Endpoint:
@@ -351,19 +387,40 @@ def _logged_in(broker: Endpoint, settings: Namespace) -> Endpoint:
     return logins.completed(broker)
 
 
-def _log_line(as_json: bool) -> Callable[[int, str], None]:  # noqa: FBT001
-    """Returns what writes a line that a broker has logged, with its shard's number."""
+@contextmanager
+def _relayed(as_json: bool) -> Iterator["LogLine"]:  # noqa: FBT001
+    """Returns what writes a line that a broker has logged, with its shard's number.
+
+    It never waits: a reader of the log that hangs must stop neither the node nor its brokers.
+    """
     from zaichik.cli import log
 
-    err = log.unbuffered(sys.stderr)
+    out = log.unbuffered(sys.stderr)
+    target = _Relay(out, screen.log_handler(logging.INFO, out, as_json=as_json))
+    with log.written_beside(target, out) as handler:
 
-    def write(shard: int, line: str) -> None:
-        if as_json and line.startswith("{"):
-            err.write(f'{{"shard": {shard}, {line[1:]}\n')
+        def write(shard: int, line: str) -> None:
+            text = f"shard {shard}: {line}"
+            if as_json and line.startswith("{"):
+                text = f'{{"shard": {shard}, {line[1:]}'
+            handler.handle(logging.LogRecord(RELAYED, logging.INFO, __file__, 0, text, None, None))
+
+        yield write
+
+
+class _Relay(logging.StreamHandler[TextIO]):
+    """Writes what brokers have logged as it is, and what the log says of itself by another."""
+
+    def __init__(self, out: TextIO, own: logging.Handler) -> None:
+        super().__init__(out)
+        self._own = own
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        if record.name == RELAYED:
+            super().emit(record)
         else:
-            err.write(f"shard {shard}: {line}\n")
-
-    return write
+            self._own.emit(record)
 
 
 def _announce(settings: Namespace, console: Console, ready: "Ready") -> None:

@@ -5,7 +5,7 @@ thread and back: a lone request costs 200 µs of processor time more than at a s
 the calling thread drives it. Streams cost the same: many messages cross at once.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import partial, wraps
@@ -20,7 +20,7 @@ from zaichik.client.cluster import cluster as asynchronous
 from zaichik.client.cluster.map import ClusterMap
 from zaichik.client.endpoint import Endpoint
 from zaichik.client.forking import unwatch, watch
-from zaichik.client.messages import BatchResult, Key, Payload, batch_of
+from zaichik.client.messages import AckedBy, BatchResult, Key, Payload, batch_of
 from zaichik.net.tls_settings import ClientTls
 from zaichik_protocol import Batch
 
@@ -37,6 +37,7 @@ def cluster(
     reconnect: float = RECONNECT_SECONDS,
     silence_timeout: float = SILENCE_SECONDS,
     on_new_epoch: Literal["warn", "raise"] = "warn",
+    acked_by: Mapping[str, AckedBy] | None = None,
 ) -> Iterator["Cluster"]:
     """Returns a client of a cluster that stays connected for as long as the block lasts.
 
@@ -53,6 +54,7 @@ def cluster(
         reconnect=reconnect,
         silence_timeout=silence_timeout,
         on_new_epoch=on_new_epoch,
+        acked_by=acked_by,
     )
     with LoopThread.running() as thread, thread.entered(connecting) as inner:
         yield Cluster(thread, inner)
@@ -123,13 +125,15 @@ class Cluster:
         producer: int = 0,
         number: int = 0,
         tombstones: bool = False,
+        acked_by: AckedBy | None = None,
     ) -> BatchResult:
         """Publishes several messages, all or none; returns their result (PUB-2).
 
         See `zaichik.Client.publish_batch`.
 
         Raises:
-            BatchTooLarge, SequenceGap, ProducerUnknown, TableFull, ValueError: see there.
+            BatchTooLarge, SequenceGap, ProducerUnknown, TableFull, ValueError, NotLossless,
+                NoSuchTopic, ReplicationLost: see there.
         """
         # Here, because it may run the program's own code, for any length of time.
         if not isinstance(batch, Batch):
@@ -141,6 +145,7 @@ class Cluster:
             producer=producer,
             number=number,
             tombstones=tombstones,
+            acked_by=acked_by,
         )
         return self._thread.call(publish)
 

@@ -8,7 +8,7 @@ asks for it (see `epochs`).
 
 # Not compiled: mypyc has no asynchronous generators, which context managers are written as.
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -39,7 +39,15 @@ from zaichik.client.cluster.shard_clients import ShardClients
 from zaichik.client.cluster.shard_dialer import ShardDialer
 from zaichik.client.endpoint import Endpoint, at
 from zaichik.client.errors import Forbidden, NoSuchTopic, ZaichikError
-from zaichik.client.messages import BatchResult, Key, Payload, batch_of
+from zaichik.client.messages import (
+    AckedBy,
+    BatchResult,
+    Key,
+    Payload,
+    PublishResult,
+    batch_of,
+    check_acked_by,
+)
 from zaichik.client.patterns.news import News
 from zaichik.client.patterns.records import TOPICS
 from zaichik.client.patterns.subscription import PatternSubscription
@@ -63,6 +71,7 @@ async def cluster(
     reconnect: float = RECONNECT_SECONDS,
     silence_timeout: float = SILENCE_SECONDS,
     on_new_epoch: Literal["warn", "raise"] = "warn",
+    acked_by: Mapping[str, AckedBy] | None = None,
 ) -> AsyncIterator["Cluster"]:
     """Returns a client of a cluster that stays connected for as long as the block lasts.
 
@@ -81,6 +90,7 @@ async def cluster(
             0: do not try.
         silence_timeout: see `connect`.
         on_new_epoch: see `connect`.
+        acked_by: see `connect`.
 
     Raises:
         ConnectFailed: no broker answers, or those that do are not of a cluster.
@@ -89,6 +99,8 @@ async def cluster(
         ValueError: an argument is out of range, or no broker is named.
     """
     check_terms(reconnect, silence_timeout, on_new_epoch)
+    for by in (acked_by or {}).values():
+        check_acked_by(by)
     if not brokers:
         raise ValueError("name a broker of the cluster: zaichik.cluster('HOST:PORT')")
     seeds = [at(broker, DEFAULT_PORT) for broker in brokers]
@@ -103,6 +115,7 @@ async def cluster(
         silence_timeout=silence_timeout,
         is_strict=on_new_epoch == "raise",
         creates=True,
+        acked_by=acked_by,
     )
     known = KnownMap(seeds, to_any, reconnect, timeout)
     dial = partial(ShardDialer, known, seed=seeds[0], tls=tls)
@@ -124,25 +137,6 @@ def _routed(
     ) -> Result:
         client = await self.client(topic)
         return await method(client, topic, *arguments, **options)
-
-    return call
-
-
-def _creating(
-    method: Callable[Concatenate[Client, str, Arguments], Awaitable[Result]],
-) -> Callable[Concatenate["Cluster", str, Arguments], Awaitable[Result]]:
-    """The same, for a method that may be called again if another client has deleted the topic."""
-
-    @wraps(method)
-    async def call(
-        self: "Cluster", topic: str, /, *arguments: Arguments.args, **options: Arguments.kwargs
-    ) -> Result:
-        client = await self.client(topic)
-        try:
-            return await method(client, topic, *arguments, **options)
-        except NoSuchTopic:
-            await _create_again(client, topic)
-            return await method(client, topic, *arguments, **options)
 
     return call
 
@@ -204,9 +198,28 @@ class Cluster:
     delete_topic = _routed(Client.delete_topic)
     topic = _routed(Client.topic)
     explain = _routed(Client.explain)
-    publish = _creating(Client.publish)
     producer = _routed_block(Client.producer)
     subscribe = _routed_block(Client.subscribe)
+
+    async def publish(
+        self,
+        topic: str,
+        payload: Payload | None,
+        key: Key = None,
+        *,
+        acked_by: AckedBy | None = None,
+    ) -> PublishResult:
+        """Publishes one message; returns its result once it is readable (PUB-1).
+
+        See `zaichik.Client.publish`.
+
+        Raises:
+            MessageTooLarge, TableFull, InvalidField, ValueError, NotLossless, NoSuchTopic,
+                ReplicationLost: see there.
+        """
+        client = await self.client(topic)
+        publish = partial(client.publish, topic, payload, key, acked_by=acked_by)
+        return await _created_again(client, topic, acked_by, publish)
 
     async def publish_batch(
         self,
@@ -216,13 +229,15 @@ class Cluster:
         producer: int = 0,
         number: int = 0,
         tombstones: bool = False,
+        acked_by: AckedBy | None = None,
     ) -> BatchResult:
         """Publishes several messages, all or none; returns their result (PUB-2).
 
         See `zaichik.Client.publish_batch`.
 
         Raises:
-            BatchTooLarge, SequenceGap, ProducerUnknown, TableFull, ValueError: see there.
+            BatchTooLarge, SequenceGap, ProducerUnknown, TableFull, ValueError, NotLossless,
+                NoSuchTopic, ReplicationLost: see there.
         """
         if not isinstance(batch, Batch):
             # What it is made of may be there once only.
@@ -235,12 +250,9 @@ class Cluster:
             producer=producer,
             number=number,
             tombstones=tombstones,
+            acked_by=acked_by,
         )
-        try:
-            return await publish()
-        except NoSuchTopic:
-            await _create_again(client, topic)
-            return await publish()
+        return await _created_again(client, topic, acked_by, publish)
 
     # -- about all of them -----------------------------------------------------------------------
 
@@ -357,8 +369,20 @@ async def _itself(client: Client) -> Client:
     return client
 
 
-async def _create_again(client: Client, topic: str) -> None:
-    """Create a topic that another client has deleted since this one first used it."""
+async def _created_again(
+    client: Client,
+    topic: str,
+    acked_by: AckedBy | None,
+    publish: Callable[[], Awaitable[Result]],
+) -> Result:
+    """Returns what a publish returns, also if another client has deleted its topic meanwhile."""
+    try:
+        return await publish()
+    except NoSuchTopic:
+        # One that is created by the way may lose messages, so nobody acknowledges them.
+        if client.acknowledges(topic, acked_by) is not None:
+            raise
     # Who may publish to it need not be allowed to create it. Then the next attempt says so.
     with suppress(Forbidden):
         await client.create_topic(topic)
+    return await publish()

@@ -1,7 +1,7 @@
 """The map of a cluster: where each shard is, in a message that every shard keeps.
 
     {"format": 1, "features": 0, "shards": [
-        {"generation": 3, "address": "10.0.0.1:8890", "machine": "a", "since_us": 1796342400000000},
+        {"generation": 3, "address": "10.0.0.1:8900", "machine": "a", "since_us": 1796342400000000},
         {"generation": 0, "address": "", "machine": null, "since_us": 0}]}
 
 It is the one message of the topic `cluster`. `features` counts what the nodes of the cluster have
@@ -139,14 +139,14 @@ def _shard(described: Any) -> Shard:
         since_us = _number(described, "since_us")
     if not isinstance(address, str) or not (machine is None or isinstance(machine, str)):
         raise _damaged("a shard's address or machine is not text")
-    if address and not _is_plain(address):
+    if address and not is_address(address):
         raise _damaged("a shard's address is not HOST:PORT")
     return Shard(generation, address, machine, since_us)
 
 
 # One map after the other has the same addresses, and there may be a thousand.
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _is_plain(address: str) -> bool:
+def is_address(address: str) -> bool:
     """Returns whether that is HOST:PORT, without TLS or a login: those are the client's."""
     try:
         return endpoint(address) == endpoint(f"{PLAIN}://{address}")
