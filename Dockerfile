@@ -9,7 +9,7 @@ COPY protocol protocol
 # An environment without pip: what is not in the image cannot be misused.
 ENV PIP_PYTHON=/opt/zaichik/bin/python PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv --without-pip /opt/zaichik \
- && pip install --no-cache-dir "./[access,grpc,kafka,mqtt,speed,web]"
+ && pip install --no-cache-dir "./[access,bridge,cluster,grpc,kafka,mqtt,speed,web]"
 
 FROM python:3.13-slim
 RUN groupadd --gid 8889 zaichik \

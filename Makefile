@@ -11,7 +11,8 @@ BIN    := $(VENV)/bin
 
 help:
 	@echo "make demo              watch a broker at work: echo, retention, compaction, lag, a restart, a year of real flights"
-	@echo "make .venv/.installed-EXTRA  install an extra: access, flights, learn, record, spark, speed, stats, web"
+	@echo "make .venv/.installed-EXTRA  install an extra: access, bridge, cluster, flights, grpc, kafka,"
+	@echo "                       learn, mqtt, record, spark, speed, stats, web"
 	@echo
 	@echo "make dev               everything for development, and what to do next"
 	@echo "make check             lint, format check, types"
@@ -166,7 +167,9 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. zaichik/apps/grpc/broker.proto
 	$(BIN)/python tutorial/tools/pictures.py
 	$(BIN)/python tutorial/tools/ring_picture.py
-	$(BIN)/cog -r -U -p "$$(cat tutorial/tools/prologue)" tutorial/README.md tutorial/*/README.md
+	$(BIN)/cog -r -U -p "$$(cat tutorial/tools/prologue)" tutorial/*/README.md
+	@# Once more: a chapter's minutes are counted in the text that was just written.
+	$(BIN)/cog -r -U -p "$$(cat tutorial/tools/prologue)" tutorial/*/README.md tutorial/README.md
 	$(BIN)/python tutorial/tools/translated.py --refresh
 
 # They show a busy broker, and are never the same twice: so not a part of `make docs`.

@@ -19,12 +19,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Producer
 
 from zaichik.apps.replication.bridge import Bridge, Progress
 from zaichik.apps.replication.servers import Servers
+from zaichik.blocking import Client
 from zaichik.client.replication.watermark import Watermark, topic_of
 
 sys.path[:0] = [str(Path(__file__).parent.parent / "tests" / "apps" / "replication")]
@@ -128,7 +130,13 @@ def bridge_rate(
         return meters[0].read()
 
 
-def bridge(kafka, client, topic, stop, tell=lambda _: None) -> Bridge:  # noqa: ANN001 (see above)
+def bridge(
+    kafka: Kafka,
+    client: Client,
+    topic: str,
+    stop: threading.Event,
+    tell: Callable[[Progress], None] = lambda _: None,
+) -> Bridge:
     """Returns a bridge to Kafka's topic of that name."""
     servers = Servers(kafka.address)
     return Bridge(client, topic, servers, topic, stop=stop, create=True, replication=1, tell=tell)

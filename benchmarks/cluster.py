@@ -173,11 +173,11 @@ class Map(NamedTuple):
 def map_of(count: int) -> Map:
     """Returns what the map of so many shards costs."""
     shards = [
-        Shard(12, f"machine-{number // SHARDS_OF_A_MACHINE}.example.org:{8890 + number}", "machine")
+        Shard(12, f"machine-{number // SHARDS_OF_A_MACHINE}.example.org:{8900 + number}", "machine")
         for number in range(count)
     ]
     before = ClusterMap(3, tuple(shards))
-    shards[0] = Shard(13, "elsewhere.example.org:8890", "elsewhere")
+    shards[0] = Shard(13, "elsewhere.example.org:8900", "elsewhere")
     payload = ClusterMap(3, tuple(shards)).encoded()
     times = max(1, 20_000 // count)
     begin = time.process_time()

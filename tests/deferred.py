@@ -13,9 +13,10 @@ from dataclasses import dataclass
 # differ in when a task that waits is resumed, and in how it is cancelled, so there each test runs
 # on both. What computes does not know its event loop.
 WAITING = (
-    "tests/apps/mqtt/test_replication.py",
     "tests/apps/cluster/test_hosting.py",
+    "tests/apps/gateways/test_claim.py",
     "tests/apps/kafka/test_memory.py",
+    "tests/apps/mqtt/test_replication.py",
     "tests/apps/mqtt/test_sessions.py",
     "tests/apps/users/",
     "tests/apps/work/test_job.py",

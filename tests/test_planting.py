@@ -10,6 +10,8 @@ from learn_mutants import MUTANTS as TINY_MUTANTS
 from mutants_killed import MUTANTS as KILLED_MUTANTS
 from mutants_shared import MUTANTS as SHARED_MUTANTS
 from mutants_shipped import MUTANTS as SHIPPED_MUTANTS
+from planted_bridge_slips import BRIDGE_SLIPS
+from planted_cleaning_slips import CLEANING_SLIPS
 from planted_cluster_slips import CLUSTER_SLIPS
 from planted_codec_slips import CODEC_SLIPS
 from planted_commit_slips import COMMIT_SLIPS
@@ -17,6 +19,7 @@ from planted_durable_slips import DURABLE_SLIPS
 from planted_explanations import WRONG
 from planted_following_slips import FOLLOWING_SLIPS
 from planted_gateway_slips import GATEWAY_SLIPS
+from planted_grpc_slips import GRPC_SLIPS
 from planted_http_slips import HTTP_SLIPS
 from planted_kafka_slips import KAFKA_SLIPS
 from planted_pattern_slips import PATTERN_SLIPS
@@ -26,13 +29,23 @@ from planted_replication_slips import REPLICATION_SLIPS
 from planted_shared_slips import SHARED_SLIPS
 from planted_slips import SLIPS
 from planted_table_slips import TABLE_SLIPS
+from planted_user_slips import USER_SLIPS
 from planting import CannotPlant, find, planted, planted_in
 from simulation import planted_bugs, planted_client_bugs, planted_disk_bugs, planted_share_bugs
 
 pytestmark = pytest.mark.unmeasured
 
 # Their tables are beside the tests of the apps.
-APP_SLIPS = [*CLUSTER_SLIPS, *CODEC_SLIPS, *HTTP_SLIPS, *KAFKA_SLIPS, *GATEWAY_SLIPS]
+APP_SLIPS = [
+    *BRIDGE_SLIPS,
+    *CLUSTER_SLIPS,
+    *CODEC_SLIPS,
+    *GRPC_SLIPS,
+    *HTTP_SLIPS,
+    *KAFKA_SLIPS,
+    *GATEWAY_SLIPS,
+    *USER_SLIPS,
+]
 
 TESTS = Path(__file__).parent
 
@@ -310,6 +323,7 @@ def test_every_bug_that_is_kept_can_still_be_planted():
         *SLIPS,
         *DURABLE_SLIPS,
         *TABLE_SLIPS,
+        *CLEANING_SLIPS,
         *FOLLOWING_SLIPS,
         *PATTERN_SLIPS,
         *SHARED_SLIPS,

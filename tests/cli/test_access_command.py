@@ -73,6 +73,15 @@ def test_two_front_ends_do_not_take_each_others_topics(zaichik, folder, may):
     assert not may("prometheus", "subscribe", "orders")
 
 
+def test_a_user_who_loses_its_topics_to_another_is_named(zaichik, folder, may):
+    zaichik("access", "allow", str(folder), "kafka", "gateway")
+    result = zaichik("access", "allow", str(folder), "kafka", "gatewya")
+    assert "warning: gateway may no longer write to kafka/*: gatewya may" in result.err
+    assert "ana" not in result.err
+    assert not may("gateway", "publish", "kafka/offsets")
+    assert "warning" not in zaichik("access", "allow", str(folder), "mqtt", "gateway").err
+
+
 def test_a_topic_with_odd_letters_is_quoted(zaichik, folder, may):
     assert zaichik("access", "allow", str(folder), "mqtt", "gateway", 'a # "b"').code == 0
     assert may("gateway", "publish", 'a # "b"')
@@ -87,6 +96,9 @@ def test_a_topic_with_odd_letters_is_quoted(zaichik, folder, may):
         (["kafka", "gateway", "orders"], 2, "zaichik kafka takes no topics here"),
         (["mqtt", "Gateway"], 1, "a user's name has 1 to 64 letters"),
         (["mqtt", "gateway", "a*b"], 1, "* stands for the rest of a name"),
+        (["mqtt", "gateway", "orders*"], 2, "'orders*' is not a topic for --tree"),
+        (["mqtt", "gateway", "$broker"], 2, "'$broker' is not a topic for --tree"),
+        (["mqtt", "gateway", ""], 2, "'' is not a topic for --tree"),
     ],
 )
 def test_what_is_wrong_changes_nothing(zaichik, folder, words, code, told):

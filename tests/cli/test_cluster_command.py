@@ -357,4 +357,4 @@ def test_a_package_that_is_missing_is_named(zaichik, monkeypatch, tmp_path):
 def test_without_an_address_shard_0_of_this_machine_is_asked(zaichik):
     result = zaichik("cluster")
     assert result.code == 1
-    assert "127.0.0.1:8890" in result.err
+    assert "127.0.0.1:8900" in result.err

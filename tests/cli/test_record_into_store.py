@@ -81,3 +81,9 @@ def test_a_bucket_that_is_not_there_is_one_sentence(zaichik, topic, s3):
         "zaichik: s3://sea/zaichik cannot be used: there is no such bucket; create it, or correct "
         "its name (zaichik explain STORE_REFUSED)\n"
     )
+
+
+def test_an_interval_is_for_a_recorder_that_follows(zaichik, topic, tmp_path):
+    result = zaichik("record", topic, "--every", "5m", "--into", str(tmp_path))
+    assert (result.code, result.out) == (2, "")
+    assert "--every is for --follow" in result.err

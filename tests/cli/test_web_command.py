@@ -137,7 +137,8 @@ def test_a_page_that_fails_does_not_take_the_broker_along(capfd):
             log_format="text",
             log_level="info",
         )
-        with serve_beside.running(SimpleNamespace(host="0.0.0.0", port=1, gate=OPEN), arguments):  # noqa: S104
+        server = SimpleNamespace(host="0.0.0.0", port=1, gate=OPEN)  # noqa: S104
+        with serve_beside.Beside().running(server, arguments):
             said, until = "", time.monotonic() + GUARD
             while f"port {port} at 127.0.0.1 is in use" not in said:
                 assert time.monotonic() < until

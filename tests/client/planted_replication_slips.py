@@ -43,9 +43,9 @@ REPLICATION_SLIPS = [
     ),
     Slip(
         "the watermark of another epoch counts",
-        f"{FOLLOWER}._acknowledge",
-        "watermark is None or watermark.epoch != self.epoch",
-        "watermark is None",
+        f"{FOLLOWER}._pass_on",
+        "watermark.epoch == self.epoch",
+        "watermark",
         PUBLISHING,
     ),
     Slip(
@@ -88,13 +88,6 @@ REPLICATION_SLIPS = [
         "client.replication.held_inbox:HeldInbox._is_replicated",
         "watermark.next < end",
         "False",
-        HOLDING,
-    ),
-    Slip(
-        "what is held back comes twice after a lost connection",
-        "client.replication.held_inbox:HeldInbox._made",
-        "self._incoming.clear()",
-        "pass",
         HOLDING,
     ),
     Slip(

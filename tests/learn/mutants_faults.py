@@ -61,7 +61,7 @@ mutant(
 mutant(
     "tiny_broker as it is",
     "S13.4",
-    "not one of their replies",
+    "of their replies had not been read",
     "Connection.ping",
     '"""Says the same again."""',
     '"""Says the same."""',

@@ -185,6 +185,21 @@ mutant(
     "MAX_FRAME",
 )
 mutant(
+    "what comes with the Hello is judged as if it came before",
+    "S3.6",
+    "FRAME_TOO_LARGE|id should be",
+    "Connection.read",
+    'length = int.from_bytes(await incoming.receive_exactly(4), "little")',
+    """
+    was_welcomed = self.__dict__.get("before", False)
+    length = int.from_bytes(await incoming.receive_exactly(4), "little")
+    self.before = self.welcomed
+    """,
+    "Connection.read",
+    "MAX_FRAME if self.welcomed else 4096",
+    "MAX_FRAME if was_welcomed else 4096",
+)
+mutant(
     "trailing bytes are welcome",
     "S3.3",
     "should have come",

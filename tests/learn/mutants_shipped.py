@@ -189,6 +189,21 @@ MUTANTS = [
         "letter is None",
     ),
     Mutant(
+        "a start that is refused leaves a position",
+        "S16.13",
+        "should have come|flags should be",
+        "SubscriptionManager._subscribe",
+        "broker.shared_names.note_time(now_us)",
+        """
+        broker.shared_names.note_time(now_us)
+        if request.name and request.start == 2 and request.value > topic.end:
+            from zaichik.core.exclusive_position import ExclusivePosition
+
+            broker.named_positions.open(topic, ExclusivePosition(topic.end, key, self.client))
+            raise Refused(ErrorCode.OFFSET_AHEAD, "it is ahead", "value")
+        """,
+    ),
+    Mutant(
         "two owners are remembered",
         "S16.14",
         "should have come",
@@ -296,6 +311,15 @@ MUTANTS = [
         "Deadlines._overdue",
         "heartbeat and self._time_us - self._heard_us >= limits.idle_timeout * SECOND_US",
         "heartbeat and False and self._time_us - self._heard_us >= limits.idle_timeout * SECOND_US",
+    ),
+    Mutant(
+        "parts of a frame are no sign of life",
+        "S16.22",
+        "should have come",
+        "Deadlines.check",
+        "(frames, buffered) != (self._frames, self._buffered)",
+        "frames != self._frames",
+        patience=4.8,
     ),
     Mutant(
         "settings of durable topics are told of every topic",

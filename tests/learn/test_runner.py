@@ -143,7 +143,14 @@ def test_a_stage_is_passed_when_every_check_of_it_was_run():
     examination.record(known, whole)
     assert known.passed == [2]
     examination.record(known, [replace(whole[0], outcome="failed", seed=7)])
-    assert (known.passed, known.failed, known.seed) == ([], "S2.1", 7)
+    assert (known.passed, known.failed, known.seed) == ([2], "S2.1", 7)  # it has passed
+
+
+def test_the_current_stage_is_the_last_of_those_that_have_passed_from_the_beginning():
+    known = Progress()
+    for stage, here in ((0, 0), (2, 0), (1, 1), (3, 3), (1, 3)):
+        known.record(stage, "", None)
+        assert known.stage == here
 
 
 # -- golden transcripts --------------------------------------------------------------------------

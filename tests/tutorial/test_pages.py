@@ -1,8 +1,8 @@
 """A chapter's page: its headings, its minutes, its links, its lines (I10)."""
 
 import re
-from pathlib import Path
 
+import minutes
 from chapter import TUTORIAL, all_chapters
 from fences import lexed
 from offenders import each
@@ -21,9 +21,6 @@ SHIPPED, WIDE = (
     120,
 )  # the broker's own files are as wide as the project is; they are read in an editor
 LAST = ["Exercises", "What real systems do", "Design note", "Recap", "For teachers"]
-WORDS_A_MINUTE = 200  # of a text that one thinks about
-TYPED_LINES_A_MINUTE = 8
-COMMANDS_A_MINUTE = 1  # with a look at what they print
 
 
 def ids(chapter):
@@ -40,19 +37,6 @@ def typed_lines(fence) -> int:
         if fence.language == "python" or line.startswith("+")
     ]
     return sum(bool(line.strip("+ ")) for line in lines)
-
-
-def amounts(path: Path) -> tuple[int, int, int]:
-    """The words of a text outside its fences, the lines of its Python blocks, and the commands."""
-    pieces = re.split(
-        r"^```(\w*)\n(.*?)^```$", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
-    )
-    prose, languages, blocks = pieces[::3], pieces[1::3], pieces[2::3]
-    lines = sum(map(typed_lines, lexed(path)))
-    commands = sum(
-        text.count("$ ") for kind, text in zip(languages, blocks, strict=True) if kind == "console"
-    )
-    return len(" ".join(prose).split()), lines, commands
 
 
 @each("chapter", CHAPTERS, shown=ids)
@@ -84,10 +68,13 @@ def test_every_chapter_breaks_something_in_a_way_that_is_run(chapter):
 
 
 @each("chapter", CHAPTERS, shown=ids)
-def test_the_minutes_are_enough_to_read_and_type(chapter):
-    words, lines, commands = amounts(chapter.text)
-    needed = words / WORDS_A_MINUTE + lines / TYPED_LINES_A_MINUTE + commands / COMMANDS_A_MINUTE
-    assert needed <= chapter.minutes <= 3 * needed, f"{needed:.0f} minutes are needed"
+def test_what_the_minutes_count_as_typed_is_what_the_robot_types(chapter):
+    amounts = minutes.amounts(chapter.text.read_text(encoding="utf-8"))
+    fences = lexed(chapter.text)
+    assert amounts.typed_lines == sum(map(typed_lines, fences))
+    assert amounts.commands == sum(
+        fence.text.count("$ ") for fence in fences if fence.kind == "console"
+    )
 
 
 @each("chapter", CHAPTERS, shown=ids)

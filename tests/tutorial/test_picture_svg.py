@@ -5,9 +5,11 @@ in the dark.
 import re
 import xml.etree.ElementTree as ET
 
+import pictures
 import pytest
 import ring_picture
-from picture_svg import BOXES, DARK, LIGHT, strip_width, svg
+from picture_svg import BOXES, strip_width, svg
+from style import DARK, DARK_FILLS, LIGHT, LIGHT_FILLS, sheet
 from test_picture import made
 
 from zaichik.apps.views.memory import Memory
@@ -55,6 +57,32 @@ def test_every_colour_has_contrast(palette):
     for name, colour in palette.items():
         lighter, darker = sorted((luminance(colour), paper), reverse=True)
         assert name == "paper" or (lighter + 0.05) / (darker + 0.05) >= 4.5, name
+
+
+@pytest.mark.parametrize(
+    ("ink", "fills"),
+    [(LIGHT["ink"], LIGHT_FILLS), (DARK["ink"], DARK_FILLS)],
+    ids=["light", "dark"],
+)
+def test_text_on_every_fill_has_contrast(ink, fills):
+    for name, colour in fills.items():
+        lighter, darker = sorted((luminance(colour), luminance(ink)), reverse=True)
+        assert (lighter + 0.05) / (darker + 0.05) >= 7, name
+
+
+@pytest.mark.parametrize("name", [*pictures.PICTURES, "ring"])
+def test_a_picture_has_no_colour_but_those_of_the_style_sheet(name, drawn):
+    """What has a colour of its own looks the same in the dark, where it cannot be read."""
+    image = pictures.PICTURES.get(name, drawn)
+    (style,) = re.findall("<style>(.*?)</style>", image)
+    assert style.startswith(sheet().removeprefix("<style>").removesuffix("</style>"))
+    assert not re.search(r"""(fill|stroke)=|style=|#[0-9a-f]{3}\b""", strip_style(image))
+
+
+def strip_style(image):
+    """What is drawn, without the sheet, the states' delays and the link to the arrow's tip."""
+    drawn = re.sub("<style>.*?</style>", "", image)
+    return re.sub(r' style="animation-delay:[-.\d]+s"|url\(#tip\)', "", drawn)
 
 
 def test_every_kind_of_zone_has_a_colour():

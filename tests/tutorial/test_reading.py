@@ -80,10 +80,8 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshots, "CHAPTERS", {})
     (tmp_path / "chapter" / "end").mkdir(parents=True)
     (tmp_path / "chapter" / "end" / "hello.py").write_text(PROGRAM, encoding="utf-8")
-    (tmp_path / "chapter" / "chapter.toml").write_text(
-        'minutes = 1\nsteps = ["end"]\n', encoding="utf-8"
-    )
-    return Chapter(chapters.Chapter(0, "Small", "chapter"), minutes=1, steps=["end"], stages={})
+    (tmp_path / "chapter" / "chapter.toml").write_text('steps = ["end"]\n', encoding="utf-8")
+    return Chapter(chapters.Chapter(0, "Small", "chapter"), steps=["end"], stages={})
 
 
 def complaints(small, tmp_path, text):

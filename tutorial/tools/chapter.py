@@ -2,7 +2,7 @@
 
 06-somebody-elses-news/
     README.md       what is read
-    chapter.toml    minutes, the names of the steps, and which stages of `zaichik learn` they pass
+    chapter.toml    the names of the steps, and which stages of `zaichik learn` they pass
     naive/, end/    of each step, the files that it changes; `zaichik learn` and this module lay them over each other
     experiments/    programs that break something, the same way each time
     exercises/      what is left to the reader, and how it is judged
@@ -11,6 +11,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from minutes import amounts
 
 from zaichik.learn import chapters, snapshots
 from zaichik.learn.chapters import CHAPTERS, TUTORIAL
@@ -23,7 +25,6 @@ class Chapter:
 
     Attributes:
         known: its number, title and folder.
-        minutes: how long it takes to read and to type.
         steps: their names, in order.
         needs: what a reader must have done before, if that is not the chapter before it.
         is_optional: whether nothing in the other chapters needs it.
@@ -33,7 +34,6 @@ class Chapter:
     """
 
     known: chapters.Chapter
-    minutes: int
     steps: list[str]
     stages: dict[str, Any]
     needs: str = ""
@@ -60,6 +60,11 @@ class Chapter:
         """The file to read."""
         return self.known.text
 
+    @property
+    def minutes(self) -> int:
+        """How long it takes to read and to type."""
+        return amounts(self.text.read_text(encoding="utf-8")).minutes
+
     def program(self, step: str = END) -> Program:
         """The reader's program after a step."""
         return snapshots.program(self.known, step)
@@ -76,7 +81,6 @@ def chapter(folder: Path) -> Chapter:
     known = next(known for known in CHAPTERS.values() if known.folder == folder.name)
     return Chapter(
         known,
-        facts["minutes"],
         snapshots.steps(folder),
         facts.get("stages", {}),
         facts.get("needs", ""),

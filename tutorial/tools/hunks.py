@@ -6,11 +6,15 @@ are shown where something changes, with an ellipsis between them.
 
 import difflib
 from collections.abc import Iterator
+from itertools import pairwise
 
 import parts
 
-LONGEST = 25  # lines of a block
-CONTEXT = (1, 2, 3, 5, 8)  # lines that stay around those that do not: as few as say where it is
+LONGEST = 12  # lines of a part that is shown whole
+CONTEXT = (2, 3, 5, 8)  # lines that stay around those that do not: as few as say where it is
+LEAST_CONTEXT = 1  # where the block would have more than
+MOST_LINES = 25
+NARROW = 2  # lines between two places that are not worth an ellipsis
 ELLIPSIS = " ..."
 
 
@@ -25,8 +29,11 @@ def shown(before: str, after: str, longest: int = LONGEST) -> str:
             lines += [f"-{line}" for line in old[a:b]] + [f"+{line}" for line in new[c:d]]
     if len(lines) <= longest:
         return parts.joined(lines)
-    tried = [parts.joined(_places(lines, context)) for context in CONTEXT]
-    return next((change for change in tried if _is_clear(before, change)), parts.joined(lines))
+    tried = [_places(lines, context) for context in CONTEXT]
+    if len(tried[0]) > MOST_LINES:
+        tried.insert(0, _places(lines, LEAST_CONTEXT))
+    changes = map(parts.joined, tried)
+    return next((change for change in changes if _is_clear(before, change)), parts.joined(lines))
 
 
 def _is_clear(before: str, change: str) -> bool:
@@ -41,6 +48,9 @@ def _places(lines: list[str], context: int) -> list[str]:
         for place in range(max(number - context, 0), min(number + context + 1, len(lines)))
     }
     near |= {above for number in near if (above := _import_above(lines, number)) is not None}
+    for number, following in pairwise(sorted(near)):
+        if following - number <= NARROW + 1:
+            near.update(range(number, following))
     places: list[str] = []
     for number, line in enumerate(lines):
         if number in near:

@@ -7,27 +7,19 @@ those who have asked their system for less of it.
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
+from style import sheet
+
 from zaichik.apps.views.marks import Lane, Mark, Picture
 from zaichik.apps.views.printable import clipped
-
-# By Okabe and Ito, but darker on white: each is read as text, too, so it has a contrast of 4.5 to 1 at least.
-LIGHT = {
-    "paper": "#ffffff", "ink": "#1a1a1a", "resident": "#0072b2", "in_flight": "#7b3f98", "lag": "#8a6100",
-    "lost": "#b34700", "committed": "#00694e", "gone": "#6b6b6b", "redelivered": "#a0457a",
-}  # fmt: skip
-DARK = {
-    "paper": "#14171a", "ink": "#eceff1", "resident": "#56b4e9", "in_flight": "#c9a0dc", "lag": "#e69f00",
-    "lost": "#ff8a4c", "committed": "#2bc79b", "gone": "#9aa4ad", "redelivered": "#e39cc5",
-}  # fmt: skip
 
 LEFT, RIGHT, TOP, STRIP, LANE = 92, 132, 40, 36, 34  # pixels beside and above the strip, and of its height and a lane's
 LETTER = 7  # pixels of a letter, about
 GAP = 1
-BOXES = {  # colour, and how high a mark stands in its lane: filled, or only its outline
+BOXES = {  # colour, and how high a mark stands in its lane, higher than its text: filled, or only its outline
     "resident": ("resident", 1.0, True), "expiring": ("resident", 1.0, False), "gone": ("gone", 0.1, True),
     "expired": ("gone", 1.0, False), "evicted": ("lost", 1.0, False), "either": ("gone", 0.6, False),
-    "committed": ("committed", 0.25, True), "in_flight": ("in_flight", 0.7, True), "lag": ("lag", 0.0, False),
-    "redelivered": ("redelivered", 0.7, False), "lost": ("lost", 0.45, True), "told": ("lost", 0.45, False),
+    "committed": ("committed", 0.25, True), "in_flight": ("in_flight", 0.8, True), "lag": ("lag", 0.0, False),
+    "redelivered": ("redelivered", 0.8, False), "lost": ("lost", 0.8, True), "told": ("lost", 0.45, False),
 }  # fmt: skip
 WORDS = {"expired": "x", "evicted": "×", "either": "?", "in_flight": "", "lost": "lost", "redelivered": "↻"}  # noqa: RUF001
 
@@ -48,8 +40,8 @@ def svg(states: Sequence[tuple[Picture, str]], width: int, seconds: float = 8.0)
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img"><title>{escape(states[-1][0].sentence)}</title><style>{_style(len(states), seconds)}</style>'
-        f'<rect width="100%" height="100%" fill="var(--paper)"/>{frames}</svg>\n'
+        f'role="img"><title>{escape(states[-1][0].sentence)}</title>{_style(len(states), seconds)}'
+        f'<rect class="paper" width="100%" height="100%"/>{frames}</svg>\n'
     )
 
 
@@ -59,9 +51,6 @@ def strip_width(width: int) -> int:
 
 
 def _style(states: int, seconds: float) -> str:
-    def colours(palette: dict[str, str]) -> str:
-        return ":root{" + "".join(f"--{name}:{colour};" for name, colour in palette.items()) + "}"
-
     boxes = "".join(
         f".{kind}{{{'fill' if is_filled else 'fill:none;stroke-width:1.5;stroke'}:var(--{colour})}}"
         for kind, (colour, _, is_filled) in BOXES.items()
@@ -71,9 +60,8 @@ def _style(states: int, seconds: float) -> str:
         f"@keyframes s{{0%{{visibility:visible}}{100 / states:.4g}%{{visibility:hidden}}}}"
     )
     still = ".s{visibility:hidden}.s:last-child{visibility:visible}"
-    return (
-        f"{colours(LIGHT)}@media(prefers-color-scheme:dark){{{colours(DARK)}}}"
-        f"text{{font:13px system-ui,sans-serif;fill:var(--ink)}}.on{{fill:var(--paper);text-anchor:middle}}"
+    return sheet(
+        "text{font:13px system-ui,sans-serif}.on{fill:var(--paper);stroke:none;text-anchor:middle}"
         f".mid{{text-anchor:middle}}.end{{text-anchor:end}}{boxes}.lag{{stroke-dasharray:6 4}}"
         + (f"{still}@media(prefers-reduced-motion:no-preference){{{moving}}}" if states > 1 else "")
     )

@@ -1,7 +1,8 @@
 """The chapters' pictures, drawn from a few lines each.
 
-`make docs` writes them; a test checks that they come out the same. There are four kinds: rows of boxes, trees of tasks,
-timelines, and sequences of what goes back and forth. A ring with its readers is drawn as `zaichik watch` draws it.
+`make docs` writes them; a test checks that they come out the same. There are rows of boxes, trees of tasks, timelines,
+sequences of what goes back and forth, flows, and tanks that fill. A ring with its readers is drawn as `zaichik watch`
+draws it.
 """
 
 from collections.abc import Sequence
@@ -10,46 +11,66 @@ from itertools import pairwise
 from pathlib import Path
 
 from ring_picture import still
+from style import sheet
 
 TUTORIAL = Path(__file__).parents[1]
 UNIT, HEIGHT, GAP, MARGIN, LEFT = 24, 34, 26, 14, 190  # pixels: a byte's width, a row, between rows, around, labels
 LETTER = 8.5  # a letter's width
-GOOD, SOME, BAD, GONE, PLAIN = "#cfe8cf", "#f6e7b4", "#f3c6c1", "#e8e8e8", "white"
-INK, LINE = "#222", "#555"
-TIP = f'<path d="M0 0 8 4 0 8z" fill="{LINE}"/>'  # of an arrow
+GOOD, SOME, BAD, GONE, PLAIN = "good", "some", "bad", "spent", "plain"  # classes of the style sheet
+TICK = 8  # pixels of a moment's mark inside of a box: it ends below the words
+RULES = (
+    "text{font:14px monospace}.mid{text-anchor:middle}.cross{font-weight:bold;fill:var(--lost)}"
+    ".box{rx:3px;fill:var(--under);stroke:var(--line)}.line{fill:none;stroke:var(--line);stroke-width:1.3}"
+    ".dashed{stroke-dasharray:5 4}.tip{fill:var(--line)}.water{fill:var(--under)}"
+    ".wall{fill:none;stroke:var(--line);stroke-width:2}.shut{stroke:var(--lost);stroke-width:4}"
+)
+TIP = (
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerUnits="userSpaceOnUse" markerWidth="9" '
+    'markerHeight="9" orient="auto">'
+    '<path class="tip" d="M0 0 8 4 0 8z"/></marker></defs>'
+)
 
 Box = tuple[str, int, str]  # what is written in it, how many bytes wide, its colour
+Tank = tuple[float, str, str]  # how full it is, what is written in it, its colour
 
 
 def _svg(width: float, height: float, body: Sequence[str]) -> str:
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="14" fill="{INK}">',
-            f'<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" orient="auto">{TIP}</marker></defs>',
-            f'<rect width="{width:g}" height="{height:g}" fill="white"/>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
+            sheet(RULES),
+            TIP,
+            f'<rect class="paper" width="{width:g}" height="{height:g}"/>',
             *body,
             "</svg>\n",
         ]
     )
 
 
+def _rect(x: float, y: float, width: float, height: float, kind: str) -> str:
+    size = f'width="{width:g}" height="{height:g}"'
+    return f'<rect class="{kind}" x="{x:g}" y="{y:g}" {size}/>'
+
+
 def _box(x: float, y: float, width: float, text: str, colour: str, height: float = HEIGHT) -> list[str]:
     return [
-        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="3" fill="{colour}" stroke="{LINE}"/>',
-        _text(x + width / 2, y + height / 2 + 5, text, "middle"),
+        _rect(x, y, width, height, f"box {colour}"),
+        _text(x + width / 2, y + height / 2 + 5, text, f"mid {colour}"),
     ]
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = INK) -> str:
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
+def _text(x: float, y: float, text: str, kind: str = "") -> str:
+    if not text:
+        return ""
+    where = f' class="{kind}"' if kind else ""
+    return f'<text x="{x:g}" y="{y:g}"{where}>{escape(text)}</text>'
 
 
-def _line(start: tuple[float, float], end: tuple[float, float], *, tip: bool = False, dashed: bool = False) -> str:
+def _line(start: tuple[float, float], end: tuple[float, float], *, tip: bool = False, kind: str = "line") -> str:
     marker = ' marker-end="url(#tip)"' if tip else ""
-    dashes = ' stroke-dasharray="5 4"' if dashed else ""
     ends = f'x1="{start[0]:g}" y1="{start[1]:g}" x2="{end[0]:g}" y2="{end[1]:g}"'
-    return f'<line {ends} stroke="{LINE}" stroke-width="1.3"{marker}{dashes}/>'
+    return f'<line class="{kind}" {ends}{marker}/>'
 
 
 def rows(*told: tuple[str, Sequence[Box]]) -> str:
@@ -78,10 +99,10 @@ def tree(root: str, children: Sequence[tuple[str, str, str]], *, told: str = "")
         y = MARGIN + HEIGHT + 2 * GAP
         body.append(_line((middle, MARGIN + HEIGHT), (x + width / 2, y)))
         body += _box(x, y, width, name, colour)
-        body.append(_text(x + width / 2, y + HEIGHT + 20, doing, "middle"))
+        body.append(_text(x + width / 2, y + HEIGHT + 20, doing, "mid"))
     height = MARGIN + 2 * HEIGHT + 2 * GAP + 40
     if told:
-        body.append(_text(middle, height + 12, told, "middle"))
+        body.append(_text(middle, height + 12, told, "mid"))
         height += 30
     return _svg(total + 2 * MARGIN, height, body)
 
@@ -98,7 +119,7 @@ def timeline(length: int, *lanes: tuple[str, Sequence[tuple[int, int, str, str]]
             body += _box(LEFT + start * unit, y, (end - start) * unit, text, colour)
         for when, text in moments:
             x = LEFT + when * unit
-            body += [_line((x, y - 4), (x, y + HEIGHT + 6)), _text(x + 4, y + HEIGHT + 20, text)]
+            body += [_line((x, y + HEIGHT - TICK), (x, y + HEIGHT + 6)), _text(x + 4, y + HEIGHT + 20, text)]
     return _svg(LEFT + 640 + 60, MARGIN + len(lanes) * height + MARGIN + 6, body)
 
 
@@ -113,7 +134,7 @@ def sequence(who: Sequence[str], *steps: tuple[int, int, str] | tuple[int, str])
     top, bottom = MARGIN + HEIGHT, MARGIN + HEIGHT + (len(steps) + 1) * step
     body = []
     for place, name in zip(places, who, strict=True):
-        body += [*_box(place - 85, MARGIN, 170, name, PLAIN), _line((place, top), (place, bottom), dashed=True)]
+        body += [*_box(place - 85, MARGIN, 170, name, PLAIN), _line((place, top), (place, bottom), kind="line dashed")]
     for number, each in enumerate(steps, 1):
         y = top + number * step
         if len(each) == 2:
@@ -126,10 +147,10 @@ def sequence(who: Sequence[str], *steps: tuple[int, int, str] | tuple[int, str])
         x, stop = places[start], places[end] if not lost else (places[start] + places[end]) / 2
         body += [
             _line((x, y), (stop, y), tip=not lost),
-            _text((places[start] + places[end]) / 2, y - 6, text, "middle"),
+            _text((x + stop) / 2, y - 6, text, "mid"),
         ]
         if lost:
-            body.append(_text(stop, y + 6, "✗", "middle", "#b00"))
+            body.append(_text(stop, y + 5, "✗", "mid cross"))
     return _svg(places[-1] + 90 + MARGIN, bottom + MARGIN, body)
 
 
@@ -149,6 +170,39 @@ def flow(*columns: Sequence[tuple[str, str]]) -> str:
             edge = (start_x + width, start_y + HEIGHT / 2)
             body += [_line(edge, (end_x, end_y + HEIGHT / 2), tip=True) for end_x, end_y in after]
     return _svg(len(columns) * (width + across) - across + 2 * MARGIN, 2 * MARGIN + tall * (HEIGHT + down) - down, body)
+
+
+def tanks(names: Sequence[str], *moments: tuple[str, Sequence[Tank], str]) -> str:
+    """Tanks in a row, joined by pipes, at moments below one another: a label, the tanks, and what the last one does.
+
+    The last of the names is of whoever empties the last tank. A tank that is full to the brim has the pipe after it
+    shut.
+    """
+    width, across, tall, between = 150, 40, 56, 26
+    body = [
+        _text(LEFT + number * (width + across) + width / 2, MARGIN + 14, name, "mid")
+        for number, name in enumerate(names)
+    ]
+    for number, (label, row, doing) in enumerate(moments):
+        top = MARGIN + 32 + number * (tall + between)
+        bottom, pipe = top + tall, top + tall - 8
+        body.append(_text(MARGIN, top + tall / 2 + 5, label))
+        for place, (level, text, colour) in enumerate(row):
+            x = LEFT + place * (width + across)
+            is_shut = level == 1 and (place + 1 == len(row) or row[place + 1][0] == 1)
+            body += [
+                _rect(x, bottom - level * tall, width, level * tall, f"water {colour}"),
+                f'<path class="wall" d="M{x:g} {top - 6:g}V{bottom:g}h{width:g}V{top - 6:g}"/>',
+                _line((x + width, pipe), (x + width + across - 2, pipe), tip=not is_shut),
+                _text(x + width / 2, top + tall / 2 + 5, text, f"mid {colour}" if level > 1 / 2 else "mid"),
+            ]
+            if is_shut:
+                middle = x + width + across / 2
+                body.append(_line((middle, pipe - 9), (middle, pipe + 9), kind="shut"))
+        x = LEFT + len(row) * (width + across)
+        body += _box(x, top + tall - HEIGHT + 8, width, doing, BAD if row[-1][0] == 1 else GOOD)
+    height = MARGIN + 32 + len(moments) * (tall + between)
+    return _svg(LEFT + len(names) * (width + across) - across + MARGIN, height, body)
 
 
 PICTURES = {
@@ -262,11 +316,11 @@ PICTURES = {
         ),
         ("a set", [(0, 10, "closed forever", BAD)], [(0, "stored"), (2, "dropped"), (5, "dropped")]),
     ),
-    "12-slow-consumers/tank.svg": flow(
-        [("the topic's row", GOOD)],
-        [("output: 64 KiB", SOME)],
-        [("kernel: some MiB", SOME)],
-        [("the reader", BAD)],
+    "12-slow-consumers/tank.svg": tanks(
+        ["the topic's row", "output: 64 KiB", "kernel: some MiB", "the reader"],
+        ("while it reads", [(0.4, "", GOOD), (0.15, "", SOME), (0.15, "", SOME)], "reads"),
+        ("it has stopped", [(0.5, "", GOOD), (0.3, "", SOME), (1, "full", SOME)], "doesn't read"),
+        ("a while later", [(0.9, "its lag grows", GOOD), (1, "full", SOME), (1, "full", SOME)], "doesn't read"),
     ),
     "13-the-client-library/lost.svg": sequence(
         ["publisher", "network", "broker"],

@@ -13,6 +13,7 @@ import hunks
 import parts
 import shipped
 from chapter import Chapter, all_chapters, chapter
+from minutes import A_COMMAND_S, TYPED_LINES_A_MINUTE, WORDS_A_MINUTE
 
 import document
 from zaichik.apps.web.stage.knobs import link, values
@@ -178,7 +179,9 @@ def hours() -> None:
     minutes = sum(each.minutes for each in written if not each.is_optional)
     more = sum(each.minutes for each in written) - minutes
     told = f"That's {minutes // 60} hours and {minutes % 60} minutes in all, exercises not counted"
-    cog.outl(f"{told}, and {more} minutes more with what is optional.")
+    cog.outl(f"{told}, and {more} minutes more with what is optional:")
+    told = f"{WORDS_A_MINUTE} words or {TYPED_LINES_A_MINUTE} typed lines a minute"
+    cog.outl(f"{told}, and {A_COMMAND_S} seconds for a command.")
 
 
 def frame(name: str, **fields: Any) -> None:

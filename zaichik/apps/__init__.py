@@ -26,6 +26,7 @@ What an app needs beyond that is here, with the reason:
 | `gateways` | `server.foreign` | names what lost clients speak, as the broker does |
 | `legacy` | `net` | a gateway is a server as well: it listens, and reads its clients' sockets |
 | `grpc` | `net.background` | tasks that end with a block and leave its exceptions as they are |
+| `grpc` | `net.peers` | whose calls are many, as the broker has it |
 | `grpc`, `kafka`, `mqtt` | `apps.gateways` | one of a kind at a broker, TLS, what is counted |
 | `grpc` | `apps.users` | one connection to the broker for each user |
 | `kafka` | `net` | a gateway is a server as well, over TLS or not |

@@ -73,10 +73,9 @@ RECONNECT = argument(
 def required(
     client: Client, does: str, refusal: type[ZaichikError] = Unsupported
 ) -> Iterator[None]:
-    """A broker that does not know the block's request is too old for it."""
-    with restated(
-        refusal, by=lambda _: Failure(f"the broker ({client.welcome.broker}) is too old to {does}")
-    ):
+    """A broker that does not know the block's request is too old for it, or leaves it out."""
+    problem = f"the broker ({client.welcome.broker}) is too old to {does}, or leaves that out"
+    with restated(refusal, by=lambda _: Failure(problem)):
         yield
 
 

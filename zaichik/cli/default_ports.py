@@ -2,7 +2,7 @@
 
 WEB = 8080
 LEGACY = 8890  # one more than the broker's, which may be on the same machine
-CLUSTER = 8890  # of shard 0; shard N has this and N more
+CLUSTER = 8900  # of shard 0; shard N has this and N more, clear of the ports above
 # Those that the protocols' own programs expect.
 MQTT = 1883
 KAFKA = 9092

@@ -9,6 +9,9 @@ import json
 import re
 from dataclasses import dataclass
 
+from zaichik.cli.arguments import WrongUsage
+from zaichik.server.access.rules import EVERYBODY, Rules
+
 # What others must not do with a front end's own topics. They may look at them.
 OTHERS = "publish,subscribe,create,delete"
 
@@ -55,6 +58,32 @@ def rules_for(recipe: Recipe, user: str, topics: list[str]) -> str:
         lines += ["# Nobody else may write there, or read: it is what the front end remembers."]
         lines += ["user *", *(f"deny {OTHERS} {pattern}" for pattern in recipe.own)]
     return "".join(f"{line}\n" for line in [*lines, ""])
+
+
+def check_tree(topic: str) -> None:
+    """Refuse what would be a rule for more than a topic.
+
+    Raises:
+        WrongUsage: it is no topic that is given as --tree.
+    """
+    if not topic or topic.startswith("$") or topic.endswith("*"):
+        raise WrongUsage(f"{topic!r} is not a topic for --tree; name each topic by itself")
+
+
+def shut_out(recipe: Recipe, before: Rules, after: Rules) -> list[tuple[str, str]]:
+    """Returns users who had a front end's own topics, and have them no longer; and what they had.
+
+    One user is to have them. But an operator who has mistyped its name must know.
+    """
+    found = set()
+    for rule in before.rules:
+        pattern = f"{rule.text}*"
+        if rule.user == EVERYBODY or pattern not in recipe.own:
+            continue
+        had = before.of(rule.user).may("publish", rule.text)
+        if had and not after.of(rule.user).may("publish", rule.text):
+            found.add((rule.user, pattern))
+    return sorted(found)
 
 
 def _quoted(topic: str) -> str:

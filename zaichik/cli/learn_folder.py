@@ -36,6 +36,24 @@ async def init(arguments: Namespace, console: Console) -> None:
     screen.say(console, f"To read, {chapters.protocol()}")
 
 
+def show_place(arguments: Namespace, console: Console) -> None:
+    """Say which stage is the current one, what has passed and failed, and what comes next."""
+    if not arguments.config.exists():
+        init_one = "zaichik learn init my-broker"
+        screen.say(console, f"There is no {FILE_NAME} here. To begin: {init_one}; about it: --help")
+        return
+    known = progress.read(arguments.config.parent)
+    here, options = examination.stage(known.stage), learn_screen.repeated(arguments)
+    screen.say(console, f"You are at {here.id}, {here.title}.")
+    screen.say(console, f"{len(known.passed)} of {len(STAGES)} stages have passed.")
+    if known.failed in CHECKS:
+        screen.say(console, f"Failed last: {known.failed}  {CHECKS[known.failed].title}")
+    following = examination.next_step(known, options)
+    if not following:
+        following = f"zaichik learn check{options}, or watch{options}"
+    screen.say(console, f"Next: {following}")
+
+
 async def step(arguments: Namespace, console: Console) -> None:
     """Move on to the next stage, if the current one has passed."""
     known = progress.read(arguments.config.parent)

@@ -104,8 +104,10 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "%s cannot be started: %s": ("front_end_failed", "front_end", "reason"),
     "a view cannot be shown": ("page_bug",),
     "a bug in answering %s": ("page_bug", "address"),
+    "a bug in answering a scrape": ("bug",),
     "%s may be reached from other machines, and is not encrypted": ("unencrypted", "address"),
     # Of gateways.
+    "%s disconnected: %s": ("disconnected", "peer", "reason"),
     "%s:%d speaks %s": ("wrong_protocol", "host", "port", "protocol"),
     "another gateway of this kind would not be noticed: %s": ("claim_refused", "reason"),
     "%s (%s) disconnected: %s; %d messages and %d bytes received, %d and %d sent": (
@@ -208,6 +210,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     ),
     "Kafka does not answer, and is waited for: %s": ("kafka_away", "reason"),
     "Kafka answers again": ("kafka_back",),
+    "Kafka does not let us in: %s; look at --kafka-config": ("kafka_refuses", "reason"),
     "a round is sent to Kafka once more: %s": ("round_repeated", "reason"),
     "a transaction is left for Kafka to abort: %s": ("round_left", "reason"),
     "Kafka has given up a round; looking how far it is: %s": ("producer_lost", "reason"),

@@ -193,7 +193,7 @@ class Beside:
             for one in self._running:
                 one.kill()
 
-    def _start(self, wanted: "Wanted", server: Server, arguments: Namespace) -> None:
+    def _start(self, wanted: Wanted, server: Server, arguments: Namespace) -> None:
         program = wanted.program
         try:
             self._running.append(_Running(program, _command(wanted, server, arguments)))

@@ -262,7 +262,7 @@ class Client(Questions, SharedNames):
         # Opens one more connection, for as long as its block lasts.
         self._another = another
         # What acknowledges publishes to a topic, if a call does not say so itself.
-        self._acked_by = acked_by
+        self.acked_by = acked_by
         # Made when it is first needed.
         self._replication: Replication | None = None
         self._subscriptions: set[Subscription[Any] | PatternSubscription[Any]] = set()
@@ -496,7 +496,7 @@ class Client(Questions, SharedNames):
         if type(payload) is not bytes:
             payload = payload_bytes(payload, name)
         acknowledgement: Acknowledgement | None = None
-        if acked_by is not None or self._acked_by:
+        if acked_by is not None or self.acked_by:
             acknowledgement = await self._expected(topic, acked_by)
         result = await self._publishing.publish(topic, name, payload, is_tombstone=is_tombstone)
         if acknowledgement is not None:
@@ -529,7 +529,9 @@ class Client(Questions, SharedNames):
                 publishes the next batch.
             tombstones: whether all empty payloads with a key are meant to delete it, as in a copy
                 of messages from a table.
-            acked_by: what has to have them before this returns: see `publish`.
+            acked_by: what has to have them before this returns: see `publish`. If a topic in memory
+                was deleted and made again, a batch with a number that it was published under before
+                is answered with its old offsets (TOP-6), and may be acknowledged for them.
 
         Raises:
             BatchTooLarge: more messages than `welcome.max_batch`, more bytes than
@@ -545,7 +547,7 @@ class Client(Questions, SharedNames):
             batch, tombstones = batch_of(batch, tombstones=tombstones)
         check_size(batch.count, batch.size, self.welcome)
         acknowledgement: Acknowledgement | None = None
-        if acked_by is not None or self._acked_by:
+        if acked_by is not None or self.acked_by:
             acknowledgement = await self._expected(topic, acked_by)
         if producer:
             reply = await self._publishing.send_numbered(
@@ -583,7 +585,7 @@ class Client(Questions, SharedNames):
             topic: where it is published.
             acked_by: what the call says; None: nothing.
         """
-        return acked_by or self._acked_by.get(topic)
+        return acked_by or self.acked_by.get(topic)
 
     async def _expected(self, topic: str, acked_by: AckedBy | None) -> "Acknowledgement | None":
         by = self.acknowledges(topic, acked_by)

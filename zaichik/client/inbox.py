@@ -71,6 +71,11 @@ class Inbox(Receiver):
         # The topic's next offset, as the broker told it last.
         self._live = 0
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the broker has made the subscription on this socket, and not ended it."""
+        return self._next != NOTHING
+
     def put(self, event: Event) -> None:
         """See `Receiver`."""
         if self._is_shrunk:

@@ -16,6 +16,7 @@ REFUSED = (
 RESET = "the connection was reset (RST): by a crash, or by closing a socket that had unread bytes"
 ENDED = "the server closed the connection itself: look for an exception in its output"
 
+EXACT = 2**53  # up to here, a double has every integer
 _PRINTABLE = set(string.printable.encode())
 
 
@@ -41,6 +42,18 @@ def of_bytes(data: bytes, sent: bytes = b"") -> str:
     if len(data) >= 4 and little > MAX_LENGTH and 8 <= big <= MAX_LENGTH:
         return f"read as big-endian, the length would be {big}: but integers are little-endian"
     return ""
+
+
+def of_number(expected: object, came: object) -> str:
+    """A guess how one number became another; "" without one.
+
+    A language whose only numbers are doubles rounds those above 2⁵³.
+    """
+    if not isinstance(expected, int) or not isinstance(came, int) or expected <= EXACT:
+        return ""
+    if int(float(expected)) != came:
+        return ""
+    return "rounded to 53 bits, as a double is: JavaScript's Number, for example; there, use BigInt"
 
 
 def of_unfinished(data: bytes) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any
 
-from zaichik.learn import notation
+from zaichik.learn import causes, notation
 from zaichik.learn.drawing import Drawing
 from zaichik.learn.trace import Entry, frame_line
 from zaichik.learn.wire import Frame, Message, Span, encode_field
@@ -102,6 +102,7 @@ def compare(frame: Frame, name: str, expected: dict[str, Any], asked: str = "") 
         what = "the error" if (name, says.name) == ("Error", "code") else f"{name}.{says.name}"
         due = f": the message with offset {should} was due" if what == "Messages.base" else ""
         wrong = first_wrong_byte(differing[0], expected[differing[0].name])
+        about["cause"] = about["cause"] or causes.of_number(expected[says.name], says.value)
         raise Failure(f"{what} should be {should}, but is {is_}{due}", wrong=wrong, **about)
 
 

@@ -26,6 +26,7 @@ stop_seconds = 5        # how long it may take to end after SIGTERM
 
 # Other commands:
 #   command = ["python3", "tiny_broker.py", "{{port}}"]
+#   command = ["node", "broker.mjs", "{{port}}"]                                  # Node
 #   command = ["sh", "-c", "go build -o bin/broker . && exec bin/broker"]         # Go
 #   command = ["sh", "-c", "cargo build --quiet && exec target/debug/my-broker"]  # Rust
 #   command = ["zaichik", "serve", "--port", "{{port}}"]   # to see how it looks in the end

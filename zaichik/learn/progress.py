@@ -12,8 +12,9 @@ class Progress:
     """What the file holds.
 
     Attributes:
-        stage: the current one; it changes only when the learner says so.
-        passed: stages of which all checks passed when they were last run.
+        stage: the current one; it changes when the learner says so, or passes all stages up to a
+            later one.
+        passed: stages of which all checks have passed in one run.
         failed: the check that failed last; "" if none did.
         seed: the seed it failed with.
         hints: how many hints have been shown, by check.
@@ -27,12 +28,14 @@ class Progress:
 
     def record(self, stage: int, failed: str, seed: int | None) -> None:
         """Record the run of a whole stage; `failed` is "" if all checks passed."""
-        others = [number for number in self.passed if number != stage]
-        self.passed = others if failed else sorted([*others, stage])
-        if failed:
+        if failed:  # which takes nothing away: it has passed
             self.failed, self.seed = failed, seed
-        elif self.failed.partition(".")[0] == f"S{stage}":
+            return
+        self.passed = sorted({*self.passed, stage})
+        if self.failed.partition(".")[0] == f"S{stage}":
             self.failed, self.seed = "", None
+        if set(range(stage + 1)) <= set(self.passed):
+            self.stage = max(self.stage, stage)
 
 
 def read(folder: Path) -> Progress:

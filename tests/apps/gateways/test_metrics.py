@@ -1,13 +1,22 @@
 """What a gateway counts, as Prometheus reads it."""
 
 import socket
+import struct
 import threading
 from http.client import HTTPConnection
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from zaichik.apps.gateways.metrics import FAMILIES, HOST, MISSED, MOST_REQUESTS, Metrics, served
+from zaichik.apps.gateways.metrics import (
+    FAMILIES,
+    HOST,
+    MISSED,
+    MOST_REQUESTS,
+    Metrics,
+    _Handler,
+    served,
+)
 from zaichik.apps.gateways.traffic import Connections, Figures
 
 GUARD = 30
@@ -17,7 +26,6 @@ GUARD = 30
 def figures():
     """Those of a gateway with one open connection, of two."""
     connections = Connections()
-    connections.turned_away = 4
     with connections.counted() as ended:
         ended.received_bytes = 100
         ended.refused_messages = 1
@@ -26,7 +34,13 @@ def figures():
         traffic.sent_bytes = 45
         traffic.received_messages = 6
         traffic.sent_messages = 7
-        yield Figures(connections, {"lagged": 8, "expired": 0}, sessions=9, unacknowledged=10)
+        yield Figures(
+            connections,
+            {"lagged": 8, "expired": 0},
+            turned_away=4,
+            sessions=9,
+            unacknowledged=10,
+        )
 
 
 @pytest.fixture
@@ -76,9 +90,9 @@ def test_all_metrics_are_there_under_the_names_of_the_documents(port):
 
 def test_a_scrape_reads_what_is_counted_by_then(port, figures):
     asked(port)
-    figures.connections.turned_away += 1
+    figures.connections.accepted += 1
     _, text = asked(port)
-    assert samples(text)["zaichik_gateway_turned_away_connections_total", ("mqtt",)] == 5
+    assert samples(text)["zaichik_gateway_accepted_connections_total", ("mqtt",)] == 3
 
 
 def test_what_a_gateway_does_not_know_has_no_value():
@@ -105,6 +119,30 @@ def test_programs_that_send_nothing_do_not_hold_up_a_scrape(port):
     assert asked(port)[0] == 200
     for one in silent:
         one.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\nHo"])
+def test_a_program_that_goes_silent_or_leaves_is_no_bug(port, monkeypatch, capfd, caplog, sent):
+    with (
+        socket.create_connection((HOST, port), timeout=GUARD) as leaving,
+        monkeypatch.context() as impatient,
+    ):
+        impatient.setattr(_Handler, "timeout", 0.01)
+        with socket.create_connection((HOST, port), timeout=GUARD) as silent:
+            silent.sendall(sent)
+            assert silent.recv(1) == b""
+        # Closed so, it is reset.
+        leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert asked(port)[0] == 200
+    assert (capfd.readouterr().err, caplog.records) == ("", [])
+
+
+def test_a_bug_is_answered_and_is_in_the_log(capfd, caplog):
+    with served(Metrics("mqtt", lambda: 1 // 0), 0) as port:
+        assert asked(port) == (500, "the gateway has a bug; its log says more\n")
+    assert [record.message for record in caplog.records] == ["a bug in answering a scrape"]
+    assert caplog.records[0].exc_info[0] is ZeroDivisionError
+    assert capfd.readouterr().err == ""
 
 
 def test_nothing_is_left_when_it_ends(figures):

@@ -33,6 +33,7 @@ def test_every_error_of_the_client_has_a_status():
 def test_it_has_no_code_that_nothing_has():
     codes = {code.name for codes in (ErrorCode, EndCode, GoAwayCode) for code in codes}
     assert STATUSES.keys() - codes == {
+        "CLUSTER_MAP_UNUSABLE",
         "CONNECT_FAILED",
         "CONNECTION_LOST",
         "NOT_LOSSLESS",

@@ -5,7 +5,7 @@ import pytest
 from zaichik.apps.kafka import producers as producers_module
 from zaichik.apps.kafka.codes import Code
 from zaichik.apps.kafka.compression import BadBatch
-from zaichik.apps.kafka.producers import REMEMBERED, SEQUENCES, Producer, Producers
+from zaichik.apps.kafka.producers import REMEMBERED, SEQUENCES, Producer, Producers, Remembered
 from zaichik.apps.kafka.records import Produced
 
 
@@ -15,7 +15,8 @@ def produced(sequence: int, count: int = 1, epoch: int = 0) -> Produced:
 
 def store(producer: Producer, batch: Produced, offset: int) -> None:
     assert producer.answer_of(batch) is None
-    producer.store_done(batch, offset, offset + len(batch.rows))
+    count = len(batch.rows)
+    producer.store_done(batch, Remembered(batch.sequence, count, offset, offset + count))
 
 
 def refused(producer: Producer, batch: Produced) -> Code:
@@ -93,7 +94,7 @@ def test_a_batch_stored_in_part_is_known_until_it_is_stored_as_a_whole():
     assert (begun.count, begun.first_offset) == (4, 50)
     assert producer.stored_of(produced(10)) is None
     assert producer.stored_of(produced(0, 10, epoch=1)) is None
-    producer.store_done(batch, 50, 60)
+    producer.store_done(batch, Remembered(0, 10, 50, 60))
     assert producer.stored_of(batch) is None
     assert producer.answer_of(batch).first_offset == 50
 

@@ -27,7 +27,7 @@ def rows_of(data: bytes) -> list:
 def test_kcat_writes_keys_nulls_and_headers():
     produced = unpack(recorded_records("kcat_write"))
     assert produced == Produced(
-        -1, -1, -1, [(b"k1", b"one"), (None, b"two"), (b"k3", b"three")], headers=6
+        -1, -1, -1, [(b"k1", b"one"), (None, b"two"), (b"k3", b"three")], headers=6, size=57
     )
 
 

@@ -1,5 +1,6 @@
 """`acks=all` that waits until records are replicated: AK-1."""
 
+import gc
 from contextlib import asynccontextmanager
 
 import anyio
@@ -11,6 +12,7 @@ from replicating import LOSSLESS, FakeBridge
 
 from zaichik.apps.kafka import produce as produce_module
 from zaichik.apps.kafka.codes import Code
+from zaichik.apps.kafka.records import Produced
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +53,18 @@ async def test_all_is_answered_when_the_watermark_has_passed_the_last_record():
         assert (stored.error_code, stored.base_offset) == (Code.NONE, 0)
 
 
+async def test_records_that_are_stored_take_no_memory_while_they_are_replicated():
+    """They are not counted any more (`memory`), and Kafka may take long."""
+    async with replicated() as (running, kafka, bridge):
+        await kafka.send(produce_request("a", batch((None, b"1"))), VERSION)
+        await has_stored(running, 1)
+        while running.gateway.shared.memory.batches.taken:
+            await anyio.lowlevel.checkpoint()
+        assert not [found for found in gc.get_objects() if isinstance(found, Produced)]
+        await bridge.has(1)
+        assert (await answer(kafka)).error_code == Code.NONE
+
+
 @pytest.mark.parametrize("acks", [0, 1])
 async def test_who_does_not_ask_for_all_does_not_wait(acks):
     async with replicated() as (running, kafka, _):
@@ -59,15 +73,16 @@ async def test_who_does_not_ask_for_all_does_not_wait(acks):
         assert stored is None or stored.error_code == Code.NONE
 
 
+def in_no_time(seconds, problem, in_time=produce_module._in_time):
+    """Has nobody wait for a replication."""
+    if problem == produce_module.NOT_REPLICATED:
+        seconds = 0.0
+    return in_time(seconds, problem)
+
+
 @pytest.mark.usefixtures("patchable")
 async def test_what_an_idempotent_producer_repeats_waits_as_well(monkeypatch):
     in_time = produce_module._in_time
-
-    def in_no_time(seconds, problem):
-        if problem == produce_module.NOT_REPLICATED:
-            seconds = 0.0
-        return in_time(seconds, problem)
-
     monkeypatch.setattr(produce_module, "_in_time", in_no_time)
     async with replicated() as (running, kafka, bridge):
         records = batch((None, b"1"), producer=await kafka.producer_id(), epoch=0, sequence=0)
@@ -80,6 +95,27 @@ async def test_what_an_idempotent_producer_repeats_waits_as_well(monkeypatch):
         stored = await kafka.produce("a", records)
         assert (stored.error_code, stored.base_offset) == (Code.NONE, 0)
         assert await running.payloads("a") == [(None, b"1")]
+
+
+@pytest.mark.usefixtures("patchable")
+async def test_a_repeat_is_not_acknowledged_for_another_topic_of_that_name(monkeypatch):
+    """The gateway remembers its offset, which another record has by now."""
+    in_time = produce_module._in_time
+    monkeypatch.setattr(produce_module, "_in_time", in_no_time)
+    async with replicated() as (running, kafka, bridge):
+        records = batch((None, b"1"), producer=await kafka.producer_id(), epoch=0, sequence=0)
+        stored = await kafka.produce("a", records)
+        assert stored.error_code == Code.REQUEST_TIMED_OUT
+        monkeypatch.setattr(produce_module, "_in_time", in_time)
+        await running.client.delete_topic("a")
+        await running.client.create_topic("a", **LOSSLESS)
+        await running.client.publish("a", b"another")
+        await bridge.begin()
+        await bridge.has(1)
+        stored = await kafka.produce("a", records)
+        assert (stored.error_code, stored.base_offset) == (Code.UNKNOWN_SERVER_ERROR, -1)
+        assert "another one by now" in stored.error_message
+        assert await running.payloads("a") == [(None, b"another")]
 
 
 async def test_a_record_in_a_gap_is_an_error_that_is_not_retried():

@@ -12,6 +12,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 from kafka_client import Kafka, gateway
 
 from zaichik.apps.kafka.codes import Code
+from zaichik.apps.kafka.names import CLAIM, OFFSETS
 
 pytestmark = pytest.mark.anyio
 
@@ -167,7 +168,7 @@ async def test_a_topic_is_created_with_kafkas_settings():
 async def test_what_cannot_be_created_is_refused_and_a_check_makes_nothing(settings, code):
     async with gateway() as running, running.connected() as kafka:
         assert await create(kafka, **settings) == code
-        assert [t["name"] for t in await running.client.topics()] == ["kafka/offsets"]
+        assert [t["name"] for t in await running.client.topics()] == [CLAIM, OFFSETS]
 
 
 async def test_a_setting_that_no_durable_topic_can_have_is_an_invalid_one(tmp_path):
@@ -184,7 +185,8 @@ async def test_a_name_that_exists_is_refused(only_check):
 
 
 async def test_what_the_broker_refuses_is_refused():
-    async with gateway(max_topics=2) as running, running.connected() as kafka:
+    """Two are the gateway's own."""
+    async with gateway(max_topics=3) as running, running.connected() as kafka:
         assert await create(kafka, "a") == 0
         assert await create(kafka, "b") == Code.POLICY_VIOLATION
         assert await kafka.metadata("b") == {"b": Code.POLICY_VIOLATION}

@@ -78,8 +78,8 @@ CODEC_SLIPS = [
     Slip(
         "all clients get the identifiers of the first",
         "mqtt.packets.encoder:PublishTemplate.encode",
-        "subscription_identifiers and self._version is Version.MQTT_5",
-        "False",
+        "(subscription_identifiers or alias) and self._version is Version.MQTT_5",
+        "alias and self._version is Version.MQTT_5",
         f"{VECTORS}::test_a_template_has_the_subscription_identifiers_of_each_client",
     ),
     Slip(

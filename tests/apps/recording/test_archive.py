@@ -1,7 +1,9 @@
 """Topics in an object store: nothing missing, nothing twice, whatever fails on the way."""
 
+import dataclasses
 import io
 import logging
+import shlex
 import threading
 
 import pyarrow as pa
@@ -151,6 +153,20 @@ def test_an_object_that_is_none_of_ours_is_told(s3, store):
     s3.objects["zaichik/topic=t/day=2023-11-14/mine.parquet"] = b"x"
     with pytest.raises(CannotRecord, match="EPOCH-START-END"):
         Archive(store, "t").parts()
+
+
+def test_other_files_beside_the_days_are_nobody_s_business(s3, store):
+    one = Archive(store, "t")
+    one.add(7, [frame(0)])
+    one.flush()
+    for name in (
+        "README.md",
+        "_SUCCESS",
+        "backup/part-0.parquet",
+        "x/day=2023-11-14/7-2-9.parquet",
+    ):
+        s3.objects[f"zaichik/topic=t/{name}"] = b"x"
+    assert one.parts() == [Part(7, 0, 2)]
 
 
 # -- uploads that fail ---------------------------------------------------------------------------
@@ -359,6 +375,75 @@ def test_a_position_beyond_the_objects_is_an_error(broker, client, s3, store):
     follow(client, store, 20, name="other")
 
 
+def test_a_position_that_was_not_committed_moves_though_nothing_is_new(
+    broker, client, s3, store, monkeypatch
+):
+    """Or else a full topic would wait for a recorder that has nothing to record, for ever."""
+    lossless(broker, capacity=20)
+    broker.publish("t", numbered(20))
+    with monkeypatch.context() as patched:
+        patched.setattr(blocking.Subscription, "commit_nowait", lambda self, message: None)
+        record(client, "t", store, name="archive")
+    assert position(broker) == 0
+    progress = record(client, "t", store, name="archive")
+    assert (progress.recorded, position(broker)) == (0, 20)
+    assert len(s3.objects) == 1
+
+
+@pytest.mark.parametrize("name", ["archive", ""])
+def test_objects_beyond_the_topic_s_end_are_an_error(broker, client, s3, store, name):
+    """What is published next would have offsets that are recorded, and nobody would record it."""
+    epoch = lossless(broker)
+    broker.publish("t", numbered(5))
+    follow(client, store, 5, name=name)
+    broker.publish("t", numbered(5, 5))
+    another = Archive(store, "t")
+    another.add(epoch, [frame(5, 10)])
+    another.flush()
+    for following in (True, False):
+        with pytest.raises(
+            CannotRecord, match=r"t ends before offset 10, and s3://lake/zaichik has it up to 15"
+        ):
+            record(client, "t", store, follow=following, name=name, stopping=lambda: True)
+    if name:
+        assert position(broker) == 5, "the topic keeps what is not recorded"
+
+
+def test_what_was_recorded_between_the_listing_and_the_subscription_is_seen(
+    broker, client, s3, store, monkeypatch
+):
+    epoch = lossless(broker)
+    broker.publish("t", numbered(10))
+    listed = recorder._end_of_recording
+
+    def list_and_wait(sink, state):
+        monkeypatch.setattr(recorder, "_end_of_recording", listed)
+        end = listed(sink, state)
+        with blocking.connect(port=broker.port) as other:
+            follow(other, store, 10)
+        broker.publish("t", numbered(5, 10))
+        return end
+
+    monkeypatch.setattr(recorder, "_end_of_recording", list_and_wait)
+    progress = follow(client, store, 15)
+    assert (progress.start, progress.recorded) == (10, 5)
+    assert names(s3) == [f"{epoch}-0-10.parquet", f"{epoch}-10-15.parquet"]
+
+
+def test_a_command_in_a_message_can_be_typed(broker, client, s3, store):
+    """Whatever the topic's name is."""
+    name = "-a 'b'; c"
+    broker.create(name)
+    broker.publish(name, numbered(2))
+    record(client, name, store, name="two words")
+    s3.objects.clear()
+    broker.publish(name, numbered(2, 2))
+    with pytest.raises(CannotRecord) as raised:
+        record(client, name, store, name="two words")
+    _, _, words = raised.value.message.rpartition("zaichik subscribe ")
+    assert shlex.split(words) == ["--name", "two words", "--forget", "--", name]
+
+
 def test_a_recorder_under_the_same_name_takes_over(broker, client, s3, store):
     epoch = lossless(broker)
     broker.publish("t", numbered(10))
@@ -454,6 +539,42 @@ def test_credit_is_enough_for_a_whole_object(broker, client, s3, store, monkeypa
         broker.publish("t", numbered(min(7, 1000 - start), start))
     follow(client, store, 1000)
     assert numbers(s3, store, epoch) == list(range(1000))
+
+
+def test_what_is_held_is_counted_also_while_a_commit_is_under_way(
+    broker, client, s3, store, monkeypatch
+):
+    """Else a full topic, and whoever publishes to it, would wait for `--every`."""
+    monkeypatch.setattr(recorder, "_most_held", lambda state, max_credit: (1000, 200))
+    monkeypatch.setattr(blocking.Subscription, "commit_nowait", lambda self, message: None)
+    lossless(broker)
+    published = []
+
+    def publish(progress):
+        if progress.next == len(published) < 10:
+            broker.publish("t", [(None, bytes(100))])
+            published.append(progress.next)
+
+    follow(client, store, 10, told=publish)
+    assert len(s3.objects) == 5
+
+
+def test_a_broker_that_allows_little_credit_is_settled_with_more_often(
+    broker, client, s3, store, monkeypatch
+):
+    """CMT-1: as above."""
+    welcome = dataclasses.replace(client.welcome, max_credit=40)
+    monkeypatch.setattr(blocking.Client, "welcome", welcome)
+    epoch = lossless(broker, capacity=10_000)
+    broker.publish("t", *[numbered(10, start) for start in range(0, 200, 10)])
+    fetched = []
+
+    def told(progress):
+        fetched.append(progress.next)
+        assert len(fetched) < 50, f"waits at {progress.next}"
+
+    follow(client, store, 200, told=told)
+    assert numbers(s3, store, epoch) == list(range(200))
 
 
 def test_a_name_keeps_what_is_not_in_a_folder_yet(broker, client, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from embedded import embedded_broker
 
@@ -41,6 +42,16 @@ def test_duckdb_counts_each_message_once(archive, capsys):
     assert re.search(r"\b25\b", shown)
     assert re.search(r"alice.*9", shown)
     assert re.search(r"bob.*14", shown)
+
+
+def test_duckdb_finds_the_epochs_of_files_that_have_no_such_column(archive):
+    duckdb = pytest.importorskip("duckdb", reason="the recipe for DuckDB needs it")
+    query = re.search(r"```sql\n(.*?)```", PAGE, re.DOTALL)[1]
+    query = query.replace("recording/", f"{archive}/")
+    (first,) = Path(archive).rglob("*-0-10.parquet")
+    wanted = duckdb.sql(query).order('epoch, "offset", payload').fetchall()
+    pq.write_table(pq.read_table(first).drop_columns(["epoch"]), first)
+    assert duckdb.sql(query).order('epoch, "offset", payload').fetchall() == wanted
 
 
 def test_polars_counts_each_message_once(archive, capsys):

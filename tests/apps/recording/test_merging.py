@@ -148,3 +148,13 @@ def test_what_is_covered_is_left_out(tmp_path):
     names = ["1-0-9", "1-0-5", "1-5-9", "1-9-12", "2-0-3", "2-3-4"]
     kept = uncovered(tmp_path / f"{name}.parquet" for name in names)
     assert [file.stem for file in kept] == ["1-0-9", "1-9-12", "2-0-3", "2-3-4"]
+
+
+def test_files_that_a_damaged_one_covers_are_kept(tmp_path, caplog):
+    """It may be half of a copy."""
+    record(tmp_path, [frame(0)], [frame(1)])
+    (day,) = tmp_path.glob("*/day=*")
+    (day / "1-0-3.parquet").write_bytes(b"PAR1 half of")
+    merge(day.parent)
+    assert [file.stem for file in files(tmp_path)] == ["1-0-1", "1-0-3", "1-1-2"]
+    assert "1-0-3.parquet: files that it covers are kept, for it is damaged" in caplog.text

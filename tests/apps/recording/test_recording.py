@@ -300,6 +300,44 @@ def test_a_file_whose_writing_was_interrupted_never_appears(tmp_path, monkeypatc
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
+@pytest.fixture
+def lost_by_a_power_cut(monkeypatch):
+    """Returns those of some names that were not put on the disk since they were given."""
+    synced, sync = {}, parts.sync_folder
+
+    def note(folder):
+        synced[folder] = {path.name for path in folder.iterdir()}
+        sync(folder)
+
+    for module in (parts, recording):
+        monkeypatch.setattr(module, "sync_folder", note)
+    return lambda file, root: [
+        path
+        for path in (file, *file.parents)
+        if path.is_relative_to(root) and path.name not in synced.get(path.parent, ())
+    ]
+
+
+def test_a_power_cut_loses_no_file_and_no_folder(tmp_path, lost_by_a_power_cut):
+    root = tmp_path / "new" / "recording"
+    with Recording.open(root, "t") as one:
+        one.add(7, [frame(0), frame(2, accepted_us=START_US + 86_400_000_000)])
+        one.flush()
+        for file in one.folder.glob("*/*.parquet"):
+            assert lost_by_a_power_cut(file, tmp_path / "new") == []
+
+
+def test_what_a_killed_recorder_has_named_is_put_on_the_disk_before_it_counts(
+    tmp_path, lost_by_a_power_cut
+):
+    folder = tmp_path / "recording" / "topic=t" / "day=2023-11-14"
+    folder.mkdir(parents=True)
+    (folder / "7-0-2.parquet").write_bytes(b"PAR1")
+    with Recording.open(tmp_path / "recording", "t") as one:
+        assert one.parts() == [Part(7, 0, 2)]
+        assert lost_by_a_power_cut(folder / "7-0-2.parquet", tmp_path / "recording") == []
+
+
 def test_a_gap_is_between_two_files(tmp_path):
     with Recording.open(tmp_path, "t") as one:
         one.add(7, [frame(0), frame(6)])

@@ -1,10 +1,12 @@
 """Places of recordings: what can be named, and what is said of those that cannot be used."""
 
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
 
+from zaichik.apps.recording import stores
 from zaichik.apps.recording.places import is_in_object_store, place, shown_place
 from zaichik.apps.recording.stores import Store, StoreRefused, StoreUnavailable
 
@@ -35,12 +37,15 @@ def test_a_place_is_a_folder_or_in_an_object_store(text, expected):
         ("s3://id:secret@lake/x", "leave it out"),
         ("s3://id@lake/x", "leave it out"),
         ("abfs://account:secret@host/x", "leave it out"),
+        ("abfs://box@host/x?tenant_id=1&client_secret=very-secret", "the option client_secret, wh"),
+        ("abfs://box@host/x?sv=2026&sig=very-secret", "the option sig, which others"),
     ],
 )
 def test_a_place_that_cannot_be_used_is_a_sentence_without_a_secret(text, problem):
     with pytest.raises(ValueError, match=problem) as raised:
         place(text)
-    assert "secret" not in str(raised.value)
+    assert "secret@" not in str(raised.value)
+    assert "very-secret" not in str(raised.value)
 
 
 def test_options_of_a_url_are_not_shown():
@@ -60,6 +65,12 @@ def test_an_object_that_was_written_is_listed_and_read(s3):
         assert file.read() == b"PAR1" * 10
 
 
+@pytest.mark.parametrize("name", ["кот", "a b", "a%20b", "100%25", "a+b", "a#b", "it's"])
+def test_a_place_may_have_letters_that_a_url_may_not(s3, name):
+    Store.at(s3.url(name)).write("1-0-2.parquet", pa.py_buffer(b"PAR1"))
+    assert list(s3.objects) == [f"{unquote(name)}/1-0-2.parquet"]
+
+
 def test_hidden_and_unfinished_objects_are_not_listed(s3):
     """Azure shows a name, with 0 bytes, before the object is complete."""
     for name, data in ((".hidden.parquet", b"x"), ("1-0-2.parquet", b""), ("1-2-4.parquet", b"x")):
@@ -70,6 +81,19 @@ def test_hidden_and_unfinished_objects_are_not_listed(s3):
 
 def test_nothing_is_listed_where_nothing_is(s3):
     assert Store.at(s3.url()).listing("topic=t") == []
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("gs://lake/z", "gs://lake/z?retry_limit_seconds=10"),
+        ("gs://lake/z?scheme=http", "gs://lake/z?scheme=http&retry_limit_seconds=10"),
+        ("gs://lake/z?retry_limit_seconds=3", "gs://lake/z?retry_limit_seconds=3"),
+        ("s3://lake/z", "s3://lake/z"),
+    ],
+)
+def test_a_client_of_google_s_store_gives_up_in_time(where, expected):
+    assert stores._bounded(where) == expected
 
 
 def test_an_object_that_has_gone_is_told_apart(s3):

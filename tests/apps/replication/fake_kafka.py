@@ -222,6 +222,9 @@ class FakeAdmin:
     def __init__(self, kafka):
         self._kafka = kafka
 
+    def poll(self, _timeout):
+        """It has nothing to say."""
+
     def _answer(self, name, answer):
         future = Future()
         try:

@@ -103,13 +103,6 @@ BRIDGE_SLIPS = [
         "test_bridge:test_what_was_evicted_is_a_gap",
     ),
     slip(
-        "after a gap comes the offset after its first",
-        "record:Header.next",
-        "self.end or self.offset + 1",
-        "self.offset + 1",
-        "test_record:test_a_gap",
-    ),
-    slip(
         "gaps are forgotten with the bridge",
         "position:CommittedEnd._read",
         "gaps = Gaps.decoded(header.gaps)",

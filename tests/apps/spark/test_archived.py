@@ -7,11 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import archived_s3
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.datasource import GreaterThanOrEqual
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
@@ -19,6 +22,7 @@ from zaichik.apps.recording import merging
 from zaichik.apps.recording.recorder import record
 from zaichik.apps.recording.recording import Recording
 from zaichik.apps.recording.stores import Store
+from zaichik.apps.spark import table
 from zaichik.apps.spark.archived import RecordedRange
 from zaichik.apps.spark.columns import CHANGES, MESSAGES
 from zaichik.apps.spark.errors import BadOption
@@ -153,6 +157,15 @@ def test_a_file_that_is_missing_is_a_hole_unless_the_broker_has_it(broker, half)
         reader(broker, half).partitions()
 
 
+@pytest.mark.parametrize("names", [["a", "b"], ["key", "offset", "timestamp", "payload"]])
+def test_a_file_of_somebody_else_with_a_name_of_ours_is_told(broker, half, names):
+    (file,) = half.rglob("*-20-40.parquet")
+    pq.write_table(pa.table({name: list(range(20, 40)) for name in names}), file)
+    one = reader(broker, half)
+    with pytest.raises(CannotRead, match=r"-20-40.parquet is not part of a recording: its columns"):
+        numbers(one, one.partitions())
+
+
 def test_files_that_are_merged_meanwhile_are_found_again(broker, half, monkeypatch):
     one = reader(broker, half)
     parts = one.partitions()
@@ -180,6 +193,29 @@ def test_another_epoch_of_the_topic_is_left_out(broker, half):
     broker.publish("t", numbered(5))
     one = reader(broker, half)
     assert numbers(one, one.partitions()) == list(range(5))
+
+
+def test_a_recording_beyond_the_topic_s_end_is_an_error(broker, half):
+    """Offsets that both have are other messages, once an older copy of the topic was restored."""
+    file = max(half.rglob("*-60-80.parquet"))
+    file.rename(file.with_name(file.name.replace("-60-80", "-60-101")))
+    for one in (reader(broker, half).partitions, streamed(broker, half).initialOffset):
+        with pytest.raises(CannotRead, match="t ends before offset 100, and its archive has it up"):
+            one()
+
+
+def test_a_recording_of_what_came_since_is_none_beyond_the_end(broker, half, monkeypatch):
+    recorded_of = table.recorded_of
+
+    def publish_and_list(client, options, state):
+        broker.publish("t", numbered(20, 100))
+        with blocking.connect(port=broker.port) as other:
+            record(other, "t", half)
+        return recorded_of(client, options, state)
+
+    monkeypatch.setattr(table, "recorded_of", publish_and_list)
+    one = reader(broker, half)
+    assert numbers(one, one.partitions()) == list(range(100))
 
 
 def test_what_two_recorders_have_written_is_there_once(broker, half):
@@ -243,6 +279,22 @@ def test_a_time_is_found_in_the_recording_and_at_the_broker(broker, recording, h
     when = (begin_us + hours * HOUR * 1_000_000) / 1e6
     one = reader(broker, folder, start=datetime.fromtimestamp(when, UTC).isoformat())
     assert numbers(one, one.partitions()) == list(range(first, 100))
+
+
+@pytest.mark.parametrize(
+    ("hours", "expected"), [(0, range(100)), (2, range(40, 100)), (4, range(80, 100)), (9, [])]
+)
+def test_filters_narrow_what_is_read_of_both(broker, recording, hours, expected):
+    broker.create("t", capacity=30)
+    begin = datetime.fromtimestamp(broker.clock.now_us() / 1e6, UTC)
+    for start in range(0, 100, 20):
+        broker.publish("t", numbered(20, start))
+        if start < 80:
+            folder = recording()
+        broker.clock.advance(HOUR)
+    one = reader(broker, folder, pushDown="true")
+    [*one.pushFilters([GreaterThanOrEqual(("timestamp",), begin + timedelta(hours=hours))])]
+    assert numbers(one, one.partitions()) == list(expected)
 
 
 def test_options_that_contradict_an_archive_are_refused(broker, tmp_path):

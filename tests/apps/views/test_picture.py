@@ -317,6 +317,41 @@ def test_a_reader_that_stops_is_behind_then_has_lost_and_then_is_told():
     assert "lost" not in {mark.kind for mark in drawn.marks}
 
 
+def test_what_a_reader_has_lost_is_not_shown_as_in_flight():
+    """A report of lag comes while older messages are unsettled: the marks do not overlap."""
+    history = History(capacity=8)
+    history.subscribe("slow", credit=4)
+    history.publish(4)
+    history.read("slow")
+    for _ in range(3):
+        history.publish(4)
+        history.reading()
+    history.commit("slow", 2)
+    history.read("slow")
+    marks = picture(history.reading(), history.memory, 1200).marks
+    in_flight = [(mark.first, mark.end, mark.text) for mark in marks if mark.kind == "in_flight"]
+    (told,) = [mark for mark in marks if mark.kind == "told"]
+    assert in_flight == [(2, 4, "2"), (told.end, told.end + 2, "2")]
+    assert (told.first, told.text) == (4, "4")
+
+
+def test_after_two_losses_a_part_of_what_is_in_flight_has_its_number():
+    """Only the last loss is known as a range; an earlier one is somewhere in what is in flight."""
+    history = History(capacity=8)
+    history.subscribe("slow", credit=4)
+    history.publish(4)
+    for committed in (1, 2):
+        history.read("slow")
+        for _ in range(3):
+            history.publish(4)
+            history.reading()
+        history.commit("slow", committed)
+        history.read("slow")
+    row, marks = history.reading(), picture(history.reading(), history.memory, 1200).marks
+    texts = [mark.text for mark in marks if mark.kind == "in_flight"]
+    assert sorted(texts) == ["", str(row.readers[0]["in_flight"])]
+
+
 def test_a_name_whose_reader_is_away_shows_what_will_be_delivered_again():
     history = History(retention_ttl_ms=60_000)
     history.subscribe("r", session="billing", credit=5)

@@ -221,6 +221,13 @@ def test_a_published_message_is_told_within_a_second(page, broker, address):
     assert min(took) < 1
 
 
+# The marks of a lane follow one another from left to right, and none lies on another.
+APART = """kinds => {
+  const boxes = kinds.map(kind => document.querySelector(`.strip .mark.${kind}`).getBBox());
+  return boxes.every((box, at) => !at || boxes[at - 1].x + boxes[at - 1].width <= box.x + 0.1);
+}"""
+
+
 def test_a_reader_that_stops_shows_how_far_it_is_behind(page, broker, address):
     broker.create("stalled", capacity=8)
     with stopped_reader(broker, "stalled", "slow"):
@@ -238,6 +245,7 @@ def test_a_reader_that_stops_shows_how_far_it_is_behind(page, broker, address):
         broker.publish("stalled", *[[(None, b"x")]] * 8)
         expect(lane).to_have_attribute("data-state", "lost")
         expect(page.locator(".strip .mark.lost")).to_have_attribute("d", re.compile("^M"))
+        page.wait_for_function(APART, arg=["in_flight", "gate", "lost"])
 
 
 def test_a_publisher_that_waits_is_explained_by_a_wall_with_a_name(page, broker, address):

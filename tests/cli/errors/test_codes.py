@@ -72,6 +72,7 @@ def explained_classes() -> set[str]:
     return {name for _, name in found - _named_as_on_the_wire()}
 
 
+@cache
 def _named_as_on_the_wire() -> set[tuple[int, str]]:
     """The classes with a line such as `name = "TOPIC_FULL"`."""
     codes = {code.name for code in ErrorCode}

@@ -70,6 +70,10 @@ NOT_FOR_PROGRAMS = {"commit_regularly", "commit_settled", "close", "of", "drain"
 NOT_FOR_PROGRAMS |= {"fetch_nowait", "settle_fetched", "step_past"}
 # For shared names.
 NOT_FOR_PROGRAMS |= {"answered", "fail", "leave", "look", "settle"}
+# For the blocking client itself, and for tasks that wait later.
+NOT_FOR_PROGRAMS |= {"acknowledges", "acknowledgement"}
+# For clusters, whose patterns are read at several brokers.
+NOT_FOR_PROGRAMS |= {"committing", "following"}
 
 
 def defaults(function):

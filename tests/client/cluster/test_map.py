@@ -7,14 +7,15 @@ import pytest
 from zaichik import ClusterMapUnusable
 from zaichik.client.cluster.map import MOST_SHARDS, ClusterMap, Shard
 
-A, B = Shard(3, "10.0.0.1:8890", "a"), Shard(1, "10.0.0.2:8891", None)
+SINCE_US = 1796342400000000
+A, B = Shard(3, "10.0.0.1:8900", "a", SINCE_US), Shard(1, "10.0.0.2:8901", None)
 MAP = ClusterMap(7, (A, B))
 TEXT = {
     "format": 1,
     "features": 7,
     "shards": [
-        {"generation": 3, "address": "10.0.0.1:8890", "machine": "a"},
-        {"generation": 1, "address": "10.0.0.2:8891", "machine": None},
+        {"generation": 3, "address": "10.0.0.1:8900", "machine": "a", "since_us": SINCE_US},
+        {"generation": 1, "address": "10.0.0.2:8901", "machine": None, "since_us": 0},
     ],
 }
 
@@ -79,8 +80,8 @@ def test_what_is_not_json_is_refused(payload):
 
 def test_of_each_shard_the_larger_generation_counts():
     """A node that is cut off knows better of its own shard, and worse of others."""
-    moved = Shard(4, "10.0.0.9:8890", "c")
-    restarted = Shard(2, "10.0.0.2:8891", "b")
+    moved = Shard(4, "10.0.0.9:8900", "c")
+    restarted = Shard(2, "10.0.0.2:8901", "b")
     assert MAP.updated(ClusterMap(7, (moved, B))).shards == (moved, B)
     assert MAP.updated(ClusterMap(7, (Shard(2, "10.0.0.8:1", "x"), restarted))).shards == (
         A,
@@ -95,7 +96,7 @@ def test_in_one_generation_whoever_knows_the_address_knows_more():
 
 
 def test_older_features_change_nothing():
-    moved = Shard(9, "10.0.0.9:8890", "c")
+    moved = Shard(9, "10.0.0.9:8900", "c")
     assert MAP.updated(ClusterMap(6, (moved, moved))) is MAP
     assert MAP.updated(ClusterMap(6, (moved,))) is MAP
     assert MAP.updated(ClusterMap(8, (moved, B))) == ClusterMap(8, (moved, B))

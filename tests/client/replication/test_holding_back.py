@@ -4,14 +4,16 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from brokers import real_broker
+from brokers import messages, real_broker
 from proxy import cutting_proxy
 from replicating import Waiting, bridged, copying
 
 import zaichik
-from zaichik import Lagged
 from zaichik.client import transport as transport_module
 from zaichik.client.replication import follower as follower_module
+from zaichik.client.replication.held_inbox import HeldInbox
+from zaichik.client.replication.watermark import Watermark
+from zaichik_protocol import Lagged, Start, Subscribe, Subscribed
 
 pytestmark = pytest.mark.anyio
 
@@ -202,7 +204,7 @@ async def test_a_gap_at_the_beginning_is_reported_and_not_held_back():
         options = {"acked_by": "kafka", "start": 0, "events": True}
         async with client.subscribe("t", **options) as subscription:
             lagged = await anext(subscription)
-            assert isinstance(lagged, Lagged)
+            assert isinstance(lagged, zaichik.Lagged)
             assert await taken(subscription, 6 - lagged.end) == list(range(lagged.end, 6))
 
 
@@ -216,3 +218,35 @@ async def test_credit_bounds_what_is_held_back():
         assert state["in_flight"] == 2
         await bridge.has(6)
         assert await taken(subscription, 6) == list(range(6))
+
+
+def test_what_was_held_back_over_a_lost_socket_is_not_judged_by_a_watermark_from_the_next():
+    """A topic that was restored has a gap there (RS-3), which its reader is told of as such."""
+    asked = Subscribe(3, "t", start=Start.OFFSET, value=0)
+    inbox = HeldInbox(asked, lambda: None)
+    inbox.answer(Subscribed(3, 77, 0, 3, 0))
+    inbox.put(messages(0, b"0", b"1", b"2", subscription=3))
+    inbox.release(Watermark(77, 1))
+    assert inbox.events.popleft().batch.payloads() == [b"0"]
+    inbox.taken = 1
+    inbox.interrupted()
+    inbox.release(Watermark(77, 100, gaps=((1, 100),)))
+    assert inbox.lost is None
+    assert inbox.again().value == 1
+    inbox.answer(Subscribed(3, 77, 1, 101, 0))
+    lagged = Lagged(3, 1, 100)
+    inbox.put(lagged)
+    assert inbox.events.popleft() is lagged
+
+
+def test_a_watermark_of_before_lets_nothing_through_that_came_after():
+    """Of a topic that has gone back, other messages have these offsets by now."""
+    inbox = HeldInbox(Subscribe(3, "t"), lambda: None)
+    inbox.answer(Subscribed(3, 77, 0, 3, 0))
+    inbox.release(Watermark(77, 3))
+    inbox.interrupted()
+    inbox.answer(Subscribed(3, 77, 0, 3, 0))
+    inbox.put(messages(0, b"another", subscription=3))
+    assert not inbox.events
+    inbox.release(Watermark(77, 3))
+    assert inbox.events

@@ -1,6 +1,7 @@
 """Publishes that wait until their messages are replicated: AK-1."""
 
-from contextlib import asynccontextmanager
+import shutil
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import anyio
@@ -25,6 +26,8 @@ SOURCE = topic_of("t")
 def no_waiting(monkeypatch):
     monkeypatch.setattr(transport_module, "FIRST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(follower_module, "RETRY_SECONDS", 0.0)
+    # What is found by looking now and then is found late, and nothing else is to depend on it.
+    monkeypatch.setattr(follower_module, "LOOK_SECONDS", 3600.0)
 
 
 @asynccontextmanager
@@ -370,6 +373,86 @@ async def test_a_connection_that_is_lost_for_good_is_an_error():
         await has_stored(client, 1)
         proxy.cut()
         with pytest.raises(zaichik.ConnectionLost):
+            await waiting.outcome()
+
+
+# -- a broker with another folder ----------------------------------------------------------------
+
+
+@asynccontextmanager
+async def moved(folder, **settings):
+    """A client of a durable topic, and what has it go on with a copy of the folder.
+
+    Args:
+        folder: of the test.
+        **settings: of the topic.
+
+    Returns:
+        The client; a function that copies the folder as it is; and a coroutine function that ends
+        this broker, serves the copy in its place, and returns a bridge that has begun there.
+    """
+    async with AsyncExitStack() as later:
+        tasks = await later.enter_async_context(anyio.create_task_group())
+        async with AsyncExitStack() as first:
+            running = partial(zaichik.running_broker, clock=zaichik.ManualClock(START_US))
+            broker = await first.enter_async_context(running(data=folder / "a"))
+            proxy = await later.enter_async_context(cutting_proxy(broker.port))
+            client = await later.enter_async_context(zaichik.connect(port=proxy.port))
+            await client.create_topic("t", durable=True, **(LOSSLESS | settings))
+
+            def copied():
+                shutil.copytree(folder / "a", folder / "b")
+
+            async def goes_on():
+                await first.aclose()
+                again = await later.enter_async_context(running(data=folder / "b"))
+                proxy.target = again.port
+                proxy.cut()
+                other = await later.enter_async_context(zaichik.connect(port=again.port))
+                bridge = FakeBridge(other, "t")
+                await bridge.begin()
+                return bridge
+
+            yield client, tasks, copied, goes_on
+            tasks.cancel_scope.cancel()
+
+
+async def test_what_a_window_dropped_is_in_doubt_if_the_topic_was_restored_since(tmp_path):
+    """What had kept it out may have been lost, and the watermark has passed it as a gap."""
+    async with moved(tmp_path, compaction_window="forever") as (client, tasks, copied, goes_on):
+        await client.publish("t", b"x", key=b"k")
+        one = begun(tasks, client.publish, "t", b"y", key=b"k", acked_by="kafka")
+        batch = begun(tasks, client.publish_batch, "t", [(b"k", b"z")], acked_by="kafka")
+        await has_stored(client, 1)
+        await client.ping()
+        copied()
+        bridge = await goes_on()
+        await bridge.has(10, (0, 10))
+        for waiting in (one, batch):
+            with pytest.raises(zaichik.ReplicationLost, match="kept it out"):
+                await waiting.outcome()
+
+
+async def test_what_a_window_dropped_is_not_in_doubt_for_an_older_gap(tmp_path):
+    async with moved(tmp_path, compaction_window="forever") as (client, _, copied, goes_on):
+        await client.publish("t", b"x", key=b"k")
+        copied()
+        bridge = await goes_on()
+        await bridge.has(10, (0, 10))
+        result = await client.publish("t", b"y", key=b"k", acked_by="kafka")
+        assert result.compacted
+
+
+async def test_a_topic_that_has_gone_back_has_lost_who_waits(tmp_path, monkeypatch):
+    """Or its offset would be another message's, which may be replicated."""
+    monkeypatch.setattr(follower_module, "LOOK_SECONDS", 0.01)
+    async with moved(tmp_path) as (client, tasks, copied, goes_on):
+        await client.publish("t", b"before")
+        copied()
+        waiting = begun(tasks, client.publish, "t", b"x", acked_by="kafka")
+        await has_stored(client, 2)
+        await goes_on()
+        with pytest.raises(zaichik.ReplicationLost, match="gone back to an earlier state"):
             await waiting.outcome()
 
 

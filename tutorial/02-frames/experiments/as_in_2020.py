@@ -1,4 +1,7 @@
-"""What became of half a frame in 2020: two Pings, cut at every place."""
+"""What became of half a frame in 2020: two Pings, cut at every place.
+
+Run it after "Type: a buffer of bytes".
+"""
 
 import struct
 

@@ -1,4 +1,7 @@
-"""A Ping has 8 bytes. What is said to 7, to 8, and to 9?"""
+"""A Ping has 8 bytes. What is said to 7, to 8, and to 9?
+
+Run it after "Type: the declaration".
+"""
 
 from construct import ConstructError, Int64ul, Struct
 from layouts import PING

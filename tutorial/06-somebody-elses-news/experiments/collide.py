@@ -22,4 +22,5 @@ with running() as broker:
             print("Bob's order", number, "is taken")
     except Silence as silence:
         print("Bob's next order:", silence)
-    print("the broker:", broker.output()[-1])
+    _, _, error = broker.output()[-1].rpartition(".")  # without its module
+    print("the broker:", error)

@@ -1,4 +1,7 @@
-"""A row that forgets its oldest messages: does the reader notice?"""
+"""A row that forgets its oldest messages: does the reader notice?
+
+Run it after "Type: the row".
+"""
 
 from types import SimpleNamespace
 

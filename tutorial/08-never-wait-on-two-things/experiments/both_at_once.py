@@ -1,4 +1,7 @@
-"""The bell rings and a command comes, in the same moment."""
+"""The bell rings and a command comes, in the same moment.
+
+Run it after "Type: whichever comes first".
+"""
 
 import os
 

@@ -1,7 +1,7 @@
 """My broker: what goes over its sockets."""
 
 import os
-import sys
+import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
 from typing import Any
@@ -66,7 +66,7 @@ async def serve(client: SocketStream, topics: Topics) -> None:
         except* (anyio.BrokenResourceError, OSError):
             pass  # it has crashed, or its network: that's routine
         except* Exception as error:  # our mistake: we want to know
-            print("a client was lost:", repr(error), file=sys.stderr)
+            traceback.print_exception(error)
 
 
 async def main() -> None:

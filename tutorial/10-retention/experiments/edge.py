@@ -1,4 +1,7 @@
-"""As in 2020: two places decide whether a message is too old."""
+"""As in 2020: two places decide whether a message is too old.
+
+Run it after "Type: one rule, asked everywhere".
+"""
 
 from types import SimpleNamespace as Wanted
 

@@ -1,4 +1,7 @@
-"""A window of 4, and a key that is heard every 3, on a clock of our own."""
+"""A window of 4, and a key that is heard every 3, on a clock of our own.
+
+Run it after "Type: a set".
+"""
 
 from settings import WINDOW_MS
 from topics import Topic

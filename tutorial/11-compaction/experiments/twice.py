@@ -1,4 +1,7 @@
-"""As in 2020: a window that is longer than the retention."""
+"""As in 2020: a window that is longer than the retention.
+
+Run it after "Type: forgetting".
+"""
 
 from types import SimpleNamespace as Wanted
 

@@ -119,7 +119,7 @@ class Client:
         """One after the other. Each is settled when the next is wanted."""
         async for frame in box:
             if HEADER.parse(frame).type != layouts.MESSAGES_TYPE:
-                continue  # a Lagged: a better client would tell of it
+                continue  # a Lagged: a better client would report it
             event = MESSAGES.parse(frame[HEADER.sizeof() :])
             batch = decode_batch(event.batch)
             for message in batch:

@@ -2,7 +2,7 @@
 
 import os
 import signal
-import sys
+import traceback
 from contextlib import closing
 
 import anyio
@@ -64,7 +64,7 @@ async def serve(
         except* (anyio.BrokenResourceError, OSError):
             pass  # it has crashed, or its network: that's routine
         except* Exception as error:  # our mistake: we want to know
-            print("a client was lost:", repr(error), file=sys.stderr)
+            traceback.print_exception(error)
         finally:
             everybody.discard(conversation)
 

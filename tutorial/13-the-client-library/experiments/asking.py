@@ -1,4 +1,7 @@
-"""One send, one receive: a client that reads its own topic."""
+"""One send, one receive: a client that reads its own topic.
+
+Run it after "Type: one send, one receive".
+"""
 
 import os
 

@@ -1,4 +1,7 @@
-"""The answer to a publish is lost on the way, and it's tried again."""
+"""The answer to a publish is lost on the way, and it's tried again.
+
+Run it after "Type: try again".
+"""
 
 import anyio
 from publisher import Publisher

@@ -1,4 +1,4 @@
-"""How fast is my broker? Told so that the number fools nobody."""
+"""How fast is my broker? A number that fools nobody."""
 
 import sys
 import time

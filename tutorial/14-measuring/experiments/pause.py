@@ -1,4 +1,7 @@
-"""A broker that stands still for a second: which measurement notices?"""
+"""A broker that stands still for a second: which measurement notices?
+
+Run it after "Type: on time".
+"""
 
 import threading
 

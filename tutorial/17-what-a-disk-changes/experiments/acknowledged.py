@@ -1,4 +1,7 @@
-"""A hundred orders, each acknowledged. Then somebody pulls the plug."""
+"""A hundred orders, each acknowledged. Then somebody pulls the plug.
+
+Run it after "Type: a log".
+"""
 
 from experiments.plug import Disk
 from tiny_log import Log

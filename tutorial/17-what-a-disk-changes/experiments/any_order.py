@@ -1,4 +1,7 @@
-"""A thousand times: the plug is pulled while a group is being written."""
+"""A thousand times: the plug is pulled while a group is being written.
+
+Run it after "Type: where the group begins".
+"""
 
 from collections import Counter
 

@@ -1,4 +1,7 @@
-"""Two hundred orders on a real disk: one after the other, and at once."""
+"""Two hundred orders on a real disk: one after the other, and at once.
+
+Run it after "Type: group commit".
+"""
 
 import time
 from concurrent.futures import ThreadPoolExecutor

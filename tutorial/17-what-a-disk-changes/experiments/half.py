@@ -1,4 +1,7 @@
-"""The plug is pulled while an order is written: nobody acknowledged it."""
+"""The plug is pulled while an order is written: nobody acknowledged it.
+
+Run it after "Type: sync".
+"""
 
 from experiments.plug import SECTOR, Disk
 from tiny_log import Log

@@ -1,4 +1,7 @@
-"""One bit of a log is flipped: every bit, one after the other."""
+"""One bit of a log is flipped: every bit, one after the other.
+
+Run it after "Type: two checksums".
+"""
 
 from collections import Counter
 

@@ -1,4 +1,7 @@
-"""A sync fails the way Linux reports it, and the program syncs again."""
+"""A sync fails the way Linux reports it, and the program syncs again.
+
+Run it after "Type: group commit".
+"""
 
 import errno
 

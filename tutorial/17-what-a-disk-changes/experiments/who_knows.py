@@ -1,4 +1,7 @@
-"""A group of five orders can't be synced: who is told?"""
+"""A group of five orders can't be synced: who is told?
+
+Run it after "Type: group commit".
+"""
 
 import errno
 import time

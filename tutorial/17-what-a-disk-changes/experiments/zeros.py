@@ -1,4 +1,7 @@
-"""The file has grown, the plug is pulled, and no data has come: zeros."""
+"""The file has grown, the plug is pulled, and no data has come: zeros.
+
+Run it after "Type: a checksum".
+"""
 
 from experiments.plug import Disk
 from tiny_log import Log

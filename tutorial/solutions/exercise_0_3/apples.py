@@ -60,7 +60,7 @@ if __name__ == "__main__":
     address = ("127.0.0.1", int(os.environ["PORT"]))
     socketserver.TCPServer.allow_reuse_address = True  # also at once
     server = socketserver.ThreadingTCPServer(address, Client)
-    server.daemon_threads = True  # none of them keeps us from ending
+    server.daemon_threads = True  # don't wait for them at the end
     with server, suppress(KeyboardInterrupt):
         print("listening at", *address, flush=True)
         server.serve_forever()

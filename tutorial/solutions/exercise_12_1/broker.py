@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from contextlib import closing, suppress
 
 import anyio
@@ -61,7 +62,7 @@ async def serve(client: SocketStream, topics: Topics) -> None:
         except* (anyio.BrokenResourceError, OSError):
             pass  # it has crashed, or its network: that's everyday
         except* Exception as error:  # our mistake: we want to know
-            print("a client was lost:", repr(error), file=sys.stderr)
+            traceback.print_exception(error)
 
 
 async def sweep(topics: Topics) -> None:

@@ -8,6 +8,8 @@ machine reaches it, under a name of this machine: a browser's page from elsewher
 own name mean this one (DNS rebinding).
 """
 
+import logging
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -21,6 +23,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from zaichik.apps.gateways.traffic import Figures, Traffic
+
+logger = logging.getLogger("zaichik.gateways.metrics")
 
 HOST = "127.0.0.1"
 NAMES = {HOST, "localhost"}
@@ -201,6 +205,12 @@ class _Server(ThreadingMixIn, WSGIServer):
         finally:
             self._places.release()
 
+    def handle_error(self, *_: object) -> None:
+        """Say nothing about a program that was silent, or has left in the middle."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            logger.error("a bug in answering a scrape", exc_info=error)
+
 
 class _Handler(WSGIRequestHandler):
     timeout = REQUEST_SECONDS
@@ -243,7 +253,12 @@ def _guarded(registry: CollectorRegistry) -> Any:
             return _refused(start_response, "421 Misdirected Request", f"ask for {HOST}")
         if environ.get("PATH_INFO") != "/metrics":
             return _refused(start_response, "404 Not Found", "there is only /metrics")
-        return page(environ, start_response)
+        try:
+            return page(environ, start_response)
+        except Exception:
+            logger.exception("a bug in answering a scrape")
+            problem = "the gateway has a bug; its log says more"
+            return _refused(start_response, "500 Internal Server Error", problem)
 
     return application
 

@@ -4,6 +4,7 @@ A connection counts in an object of its own, which its log line at the end shows
 is what has ended, and what is open now: so nothing is counted twice on the way of a message.
 """
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -46,6 +47,9 @@ class Connections:
         self.accepted = 0
         self._open: dict[Traffic, None] = {}
         self._ended = Traffic()
+        # Held while a connection ends: a thread that asks then would find it twice, or not at all,
+        # and a total that has once been less is taken for that of a new start.
+        self._ending = threading.Lock()
 
     def __len__(self) -> int:
         """Returns how many are open."""
@@ -60,14 +64,16 @@ class Connections:
         try:
             yield traffic
         finally:
-            del self._open[traffic]
-            self._ended.add(traffic)
+            with self._ending:
+                del self._open[traffic]
+                self._ended.add(traffic)
 
     def total(self) -> Traffic:
         """Returns what all of them have counted. Another thread may ask."""
         total = Traffic()
-        for traffic in (self._ended, *list(self._open)):
-            total.add(traffic)
+        with self._ending:
+            for traffic in (self._ended, *list(self._open)):
+                total.add(traffic)
         return total
 
 

@@ -62,6 +62,7 @@ STATUSES = {
     "TLS_REQUIRED": StatusCode.INTERNAL,
     "INTERNAL": StatusCode.INTERNAL,
     "UNEXPECTED_REPLY": StatusCode.INTERNAL,
+    "CLUSTER_MAP_UNUSABLE": StatusCode.INTERNAL,
 }
 
 

@@ -18,7 +18,7 @@ from zaichik.apps.kafka.codes import Code, code_of
 from zaichik.apps.kafka.compression import BadBatch
 from zaichik.apps.kafka.memory import NoMemory
 from zaichik.apps.kafka.names import refusal
-from zaichik.apps.kafka.producers import Producer
+from zaichik.apps.kafka.producers import Producer, Remembered
 from zaichik.apps.kafka.records import NO_PRODUCER, Produced, Row, memory_of, unpack
 from zaichik.apps.kafka.session import Session
 from zaichik.client.messages import AckedBy
@@ -84,12 +84,18 @@ async def _stored(
             messages = len(batch.rows)
             session.traffic.received_messages += messages
             acknowledgement = None
+            topic_epoch = 0
             if acked_by is not None:
                 await _check_topic(session, topic)
                 acknowledgement = await session.client.acknowledgement(topic, acked_by)
-            offset, end = await _store(session, topic, batch, seconds)
+                topic_epoch = acknowledgement.epoch
+            stored = await _store(session, topic, batch, seconds, topic_epoch)
+            offset = stored.first_offset
+            # Its memory does not count any more, and Kafka may take long.
+            del batch
         if acknowledgement is not None:
-            acknowledgement.expect(offset, end - offset)
+            # A repeat was stored earlier, perhaps in a topic that was deleted since.
+            acknowledgement.expect(offset, stored.end - offset, stored.topic_epoch)
             with _in_time(seconds, NOT_REPLICATED):
                 await acknowledgement.wait()
     except NoMemory as error:
@@ -129,8 +135,10 @@ async def _check_topic(session: Session, topic: str) -> None:
         raise BadBatch("there is no such topic", code)
 
 
-async def _store(session: Session, topic: str, batch: Produced, seconds: float) -> tuple[int, int]:
-    """Returns where the batch begins and ends, after storing it, or finding that it is.
+async def _store(
+    session: Session, topic: str, batch: Produced, seconds: float, topic_epoch: int
+) -> Remembered:
+    """Returns where the batch is, after storing it, or finding that it is.
 
     A topic that is full may keep a batch waiting for longer than its client waits. A producer that
     is not idempotent gets an error then, and may store twice what it sends again, as in Kafka. An
@@ -143,7 +151,7 @@ async def _store(session: Session, topic: str, batch: Produced, seconds: float) 
     await _check_topic(session, topic)
     if batch.producer == NO_PRODUCER:
         with _in_time(seconds, NO_ROOM):
-            return await _publish(session, topic, batch, None)
+            return await _publish(session, topic, batch, None, topic_epoch)
     producer = session.shared.producers.of(session.user, batch.producer, topic)
     # Checking and storing are one step.
     with _in_time(seconds, NO_ROOM):
@@ -151,16 +159,16 @@ async def _store(session: Session, topic: str, batch: Produced, seconds: float) 
     try:
         known = producer.answer_of(batch)
         if known is not None:
-            return known.first_offset, known.end
+            return known
         try:
-            first, end = await _publish(session, topic, batch, producer)
+            stored = await _publish(session, topic, batch, producer, topic_epoch)
         except (BadBatch, ZaichikError):
             producer.store_failed(batch)
             raise
-        producer.store_done(batch, first, end)
+        producer.store_done(batch, stored)
     finally:
         producer.lock.release()
-    return first, end
+    return stored
 
 
 @contextmanager
@@ -178,16 +186,16 @@ def _in_time(seconds: float, problem: str) -> Iterator[None]:
 
 
 async def _publish(
-    session: Session, topic: str, batch: Produced, producer: Producer | None
-) -> tuple[int, int]:
-    """Returns where the batch begins and ends, after publishing it in as few pieces as fit.
+    session: Session, topic: str, batch: Produced, producer: Producer | None, topic_epoch: int
+) -> Remembered:
+    """Returns where the batch is, after publishing it in as few pieces as fit.
 
     If a piece fails, the producer's repeat goes on with that piece.
     """
     rows = await _meant(session, topic, batch.rows)
     done, first, end = 0, -1, 0
     if producer is not None and (begun := producer.stored_of(batch)) is not None:
-        done, first = begun.count, begun.first_offset
+        done, first, topic_epoch = begun.count, begun.first_offset, begun.topic_epoch
     while done < len(rows):
         piece = _piece(session, rows, done)
         result = await session.client.publish_batch(topic, piece)
@@ -196,8 +204,8 @@ async def _publish(
         end = result.first_offset + result.stored
         done += len(piece)
         if producer is not None and done < len(rows):
-            producer.store_begun(batch, done, first)
-    return first, end
+            producer.store_begun(batch, done, first, topic_epoch)
+    return Remembered(batch.sequence, len(rows), first, end, topic_epoch)
 
 
 def _piece(session: Session, rows: list[Row], start: int) -> list[Row]:

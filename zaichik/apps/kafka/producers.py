@@ -38,12 +38,14 @@ class Remembered:
         count: how many records it has.
         first_offset: where it begins.
         end: the offset after its last record that was stored; 0: it is not stored to its end.
+        topic_epoch: of the topic that has it, or its first record; 0: nobody has asked.
     """
 
     sequence: int
     count: int
     first_offset: int
     end: int = 0
+    topic_epoch: int = 0
 
 
 @dataclass(slots=True)
@@ -95,17 +97,19 @@ class Producer:
             return None
         return begun
 
-    def store_begun(self, batch: Produced, count: int, first_offset: int) -> None:
+    def store_begun(
+        self, batch: Produced, count: int, first_offset: int, topic_epoch: int = 0
+    ) -> None:
         """Note that so many of its rows are stored, the first one at that offset."""
         self._enter(batch.epoch)
-        self.begun = Remembered(batch.sequence, count, first_offset)
+        self.begun = Remembered(batch.sequence, count, first_offset, 0, topic_epoch)
 
-    def store_done(self, batch: Produced, first_offset: int, end: int) -> None:
-        """Note that all of it is stored, and is answered with that first offset."""
+    def store_done(self, batch: Produced, stored: Remembered) -> None:
+        """Note that all of it is stored, and where: a repeat is answered with that."""
         self._enter(batch.epoch)
         self.begun = None
         self.next = (batch.sequence + len(batch.rows)) % SEQUENCES
-        self.batches.append(Remembered(batch.sequence, len(batch.rows), first_offset, end))
+        self.batches.append(stored)
 
     def store_failed(self, batch: Produced) -> None:
         """Note that it is not stored, or in part, so that it is the next one all the same."""

@@ -57,6 +57,7 @@ class Produced:
             record; `NO_PRODUCER` if it is not idempotent.
         rows: key and payload of each record; None for null.
         headers: how many headers the records had, which are not kept.
+        size: bytes of the records as they were packed, which keys and payloads are most of.
     """
 
     producer: int
@@ -64,14 +65,12 @@ class Produced:
     sequence: int
     rows: list[Row]
     headers: int
+    size: int = 0
 
     @property
     def memory(self) -> int:
         """How many bytes it takes, about."""
-        size = len(self.rows) * ROW_BYTES
-        for key, payload in self.rows:
-            size += len(key or b"") + len(payload or b"")
-        return size
+        return self.size + len(self.rows) * ROW_BYTES
 
 
 # -- what producers send -------------------------------------------------------------------------
@@ -129,7 +128,7 @@ def unpack(data: bytes) -> Produced:
         raise BadBatch(problem, Code.MESSAGE_TOO_LARGE)
     body = unpacked(attributes & COMPRESSION, data[HEAD.size : end])
     rows, headers = _rows(body, count)
-    return Produced(producer, epoch, sequence, rows, headers)
+    return Produced(producer, epoch, sequence, rows, headers, len(body))
 
 
 def _rows(body: bytes, count: int) -> tuple[list[Row], int]:

@@ -27,6 +27,11 @@ MOST_LEVELS = 200
 # Bytes of a topic or a filter, which have their length in two bytes (MQTT-4.7.3-3).
 MOST_BYTES = 0xFFFF
 
+# Most messages are of topics that had others before, so what was found out about so many is kept.
+# Of longer ones, in characters, it is not: a client can think up any number of these.
+MOST_REMEMBERED = 4096
+LONGEST_REMEMBERED = 256
+
 # Bytes of cached matches, and about what each takes beside its topic and its tuple of values.
 CACHE_BYTES = 8 * 1024 * 1024
 ENTRY_BYTES = 100
@@ -34,18 +39,25 @@ ENTRY_BYTES = 100
 Value = TypeVar("Value", bound=Hashable)
 
 
-# Most messages are of topics that had others before.
-@lru_cache(maxsize=4096)
 def topic_problem(topic: str) -> str | None:
     """Returns why messages cannot be published to a topic of this name; None: they can.
 
     The rules are MQTT-3.3.2-2 and MQTT-4.7.3-1 to -3, and one of ours: `MOST_LEVELS`.
     """
+    if len(topic) > LONGEST_REMEMBERED:
+        return _found_problem(topic)
+    return _remembered_problem(topic)
+
+
+def _found_problem(topic: str) -> str | None:
     if not topic:
         return "a topic name has at least one character"
     if "+" in topic or "#" in topic:
         return "a topic name has no wildcard, + or #"
     return _text_problem("topic name", topic)
+
+
+_remembered_problem = lru_cache(MOST_REMEMBERED)(_found_problem)
 
 
 def filter_problem(text: str) -> str | None:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from zaichik.apps.mqtt.filters import LONGEST_REMEMBERED, MOST_REMEMBERED
+
 MAIN = "mqtt"
 RETAINED = "mqtt/retained"
 SESSIONS = "mqtt/sessions"
@@ -27,8 +29,6 @@ RESERVED = (MAIN, RETAINED, SESSIONS, WILLS, CLAIM)
 SEPARATOR = b"\0"
 # What the broker takes for a key.
 MOST_KEY_BYTES = 1024
-# Most messages are of topics that had others before. So many are remembered, each way.
-MOST_REMEMBERED = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,8 @@ class Spaces:
             topic: its MQTT topic.
             properties: those that must reach a subscriber, encoded.
         """
+        if len(topic) + len(properties) > LONGEST_REMEMBERED:
+            return self._address(topic, properties)
         return self._remembered_address(topic, properties)
 
     def _address(self, topic: str, properties: bytes) -> Address:
@@ -104,6 +106,8 @@ class Spaces:
         Raises:
             ValueError: the key is no MQTT topic, as of a message of some other program.
         """
+        if len(key or b"") > LONGEST_REMEMBERED:
+            return self._topic(space, key)
         return self._remembered_topic(space, key)
 
     def _topic(self, space: str, key: bytes | None) -> tuple[str, bytes]:

@@ -8,8 +8,10 @@ from zaichik.apps.mqtt.filters import FilterTree
 if TYPE_CHECKING:
     from zaichik.apps.mqtt.tail import Entry
 
-# Topics whose readers are remembered. What is beyond that is looked up in the tree again.
-MOST_REMEMBERED = 10_000
+# Readers of topics that are remembered, in all topics. What is beyond that is looked up in the tree
+# again. A topic counts, too: its name takes as much memory as some readers.
+MOST_REMEMBERED = 100_000
+OF_A_TOPIC = 10
 
 
 class Reader(Protocol):
@@ -58,6 +60,7 @@ class Subscriptions:
     def __init__(self) -> None:
         self._tree: FilterTree[Subscription] = FilterTree()
         self._remembered: dict[str, dict[Reader, list[Subscription]]] = {}
+        self._count = 0
 
     def add(self, topic_filter: str, subscription: Subscription) -> None:
         """Add one.
@@ -67,13 +70,13 @@ class Subscriptions:
             subscription: what is found by it.
         """
         self._tree.add(topic_filter, subscription)
-        self._remembered.clear()
+        self._forget()
 
     def remove(self, topic_filter: str, subscription: Subscription) -> None:
         """Remove one; what waits for it already is not delivered any more."""
         subscription.is_active = False
         self._tree.remove(topic_filter, subscription)
-        self._remembered.clear()
+        self._forget()
 
     def matching(self, topic: str) -> dict[Reader, list[Subscription]]:
         """Returns, for each reader with filters that match, these. It must not be changed."""
@@ -82,7 +85,13 @@ class Subscriptions:
             found = {}
             for subscription in self._tree.match(topic):
                 found.setdefault(subscription.reader, []).append(subscription)
-            if len(self._remembered) >= MOST_REMEMBERED:
-                self._remembered.clear()
+            count = OF_A_TOPIC + len(found)
+            if self._count + count > MOST_REMEMBERED:
+                self._forget()
+            self._count += count
             self._remembered[topic] = found
         return found
+
+    def _forget(self) -> None:
+        self._remembered.clear()
+        self._count = 0

@@ -56,8 +56,10 @@ def merge(topic: Path) -> None:
     for day in sorted(topic.glob("day=*")):
         files = list(day.glob("[!.]*.parquet"))
         kept = uncovered(files)
-        for file in set(files) - set(kept):
-            file.unlink()
+        covered = set(files) - set(kept)
+        if covered and all(map(_is_whole, kept)):
+            for file in covered:
+                file.unlink()
         for group in _groups(kept):
             if len(group) >= FEWEST:
                 try:
@@ -69,6 +71,19 @@ def merge(topic: Path) -> None:
                         error,
                     )
                     (day / MERGING).unlink(missing_ok=True)
+
+
+def _is_whole(file: Path) -> bool:
+    """Returns whether a file can be read to its end, where its metadata is.
+
+    A file that somebody has copied into the folder, and not all of it, has its whole name.
+    """
+    try:
+        pq.read_metadata(file)
+    except (pa.ArrowException, OSError) as error:
+        logger.warning("%s: files that it covers are kept, for it is damaged (%s)", file, error)
+        return False
+    return True
 
 
 def _groups(files: list[Path]) -> Iterator[list[Path]]:

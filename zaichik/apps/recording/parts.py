@@ -107,3 +107,16 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_with_parents(folder: Path) -> None:
+    """Have the disk keep the names in a folder, and the folder itself.
+
+    A parent that this user may not open was made by somebody else, and so was all above it.
+    """
+    sync_folder(folder)
+    for parent in folder.absolute().parents:
+        try:
+            sync_folder(parent)
+        except PermissionError:
+            return

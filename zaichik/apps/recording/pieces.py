@@ -55,9 +55,12 @@ def pieces_of(store: Store, topic: str, epoch: int | None = None) -> list[Piece]
         epoch: which one; None: all, one after the other.
 
     Raises:
-        CannotRecord: an object of the topic is not part of a recording.
+        CannotRecord: an object of one of the topic's days is not part of a recording.
         StoreUnavailable: the store cannot be listed.
     """
-    listed = store.listing(folder_of(topic))
-    paths = [one.path for one in listed if one.path.endswith(".parquet")]
+    folder = folder_of(topic)
+    listed = [(one.path, name_of(one.path)) for one in store.listing(folder)]
+    paths = [
+        path for path, name in listed if name.match("day=*/*.parquet") and name.parts[-3] == folder
+    ]
     return [piece for piece in pieces(paths) if epoch in (None, piece.epoch)]

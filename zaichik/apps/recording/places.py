@@ -7,10 +7,13 @@ credentials are found by the store's own client, on the machine that connects.
 """
 
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from string import punctuation
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 OBJECT_STORES = ("s3", "gs", "abfs")
 _ALSO = ("gcs", "abfss")  # other names of these
+# In the names of a URL's options that are secret: of Azure, `client_secret`, and `sig` of a SAS.
+_SECRET = ("secret", "sig", "key", "token", "password")
 _EXPECTED = "write s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, abfs://…, or a folder"
 
 Place = Path | str  # a folder, or the URL of a place in an object store
@@ -39,7 +42,19 @@ def place(text: str) -> Place:
             "read: leave it out, and let the store's client find it (environment variables, a "
             "profile, or the machine's role)"
         )
+    for name, _ in parse_qsl(url.query, keep_blank_values=True):
+        if any(word in name.lower() for word in _SECRET):
+            raise ValueError(
+                f"{scheme}://{url.netloc}{url.path} is given with the option {name}, which others "
+                "can read: leave it out, and let the store's client find it (environment "
+                "variables, a profile, or the machine's role)"
+            )
     return text
+
+
+def url_of(where: str) -> str:
+    """Returns the URL of a place in letters that URLs may have: people write others, too."""
+    return quote(where, safe=punctuation.replace("#", ""))
 
 
 def is_in_object_store(text: str) -> bool:

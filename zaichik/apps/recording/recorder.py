@@ -6,10 +6,12 @@ nothing is lost in silence.
 With a name, the broker keeps what is not recorded yet. The name's position is committed explicitly,
 after a file is complete, and never says what is recorded: that say the files. So a recorder that is
 killed between the two is sent again what is in its last file, and leaves it out. A position beyond
-the end of the files would mean that messages are in neither: then the recorder does not begin.
+the end of the files would mean that messages are in neither, and files beyond the topic's end that
+its next messages are taken for recorded ones: then the recorder does not begin.
 """
 
 import logging
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -17,7 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zaichik import DeletionsMissed, Lagged, Message, TakenOver, ZaichikError, blocking
+from zaichik import (
+    DeletionsMissed,
+    Lagged,
+    Message,
+    OffsetAhead,
+    TakenOver,
+    ZaichikError,
+    blocking,
+)
 from zaichik.apps.recording.archive import OBJECT_BYTES, OBJECT_MESSAGES, Archive
 from zaichik.apps.recording.folders import JOURNAL_PREFIX
 from zaichik.apps.recording.parts import CannotRecord
@@ -97,7 +107,7 @@ def record(
     Raises:
         NoSuchRecordedTopic: there is no topic of that name.
         CannotRecord: another program is recording it into that folder, or under that name; or the
-            folder has other files; or the name is ahead of the recording.
+            folder has other files; or the name is ahead of the recording, or this of the topic.
         StoreUnavailable: the object store cannot be used.
         TopicShrunk: the topic ends earlier than the broker had told.
     """
@@ -110,7 +120,7 @@ def record(
             topic, epoch, start, end, start, retention_ms=state["settings"]["retention_ttl_ms"]
         )
         tell(progress)
-        if start == end:
+        if start == end and not name:
             return progress
         if name:
             _warn_of_loss(state)
@@ -121,9 +131,14 @@ def record(
             ) as subscription:
                 if end is not None:
                     check_end(topic, subscription.live, end)
-                _check_position(subscription, start, root)
-                recorder = _Recorder(subscription, sink, progress, every, _most_held(state))
+                progress.start = progress.next = sink.complete = _start(
+                    subscription, sink, state, start, root
+                )
+                most_held = _most_held(state, client.welcome.max_credit)
+                recorder = _Recorder(subscription, sink, progress, every, most_held)
                 recorder.run(tell, stopping)
+        except OffsetAhead as error:
+            raise _ahead(topic, state_of(client, topic)["next_offset"], start, root) from error
         except TakenOver as error:
             # What it has read was sent to the other one as well.
             sink.discard()
@@ -173,14 +188,14 @@ def _terms(client: blocking.Client, name: str) -> dict[str, Any]:
     }
 
 
-def _most_held(state: Mapping[str, Any]) -> tuple[int, int]:
+def _most_held(state: Mapping[str, Any], max_credit: int) -> tuple[int, int]:
     """Returns how many messages and bytes may be in no file yet, if a name keeps them.
 
     A lossless topic that is full of them waits for a commit, and so would its publishers: half of
-    it is to stay free.
+    it is to stay free. So it is with what may be in flight.
     """
     settings = state["settings"]
-    messages, size = OBJECT_MESSAGES, OBJECT_BYTES
+    messages, size = min(OBJECT_MESSAGES, max_credit // 2), OBJECT_BYTES
     if settings.get("overflow") != Overflow.REJECT:
         return messages, size
     # In a durable topic they are on the disk.
@@ -202,25 +217,58 @@ def _warn_of_loss(state: Mapping[str, Any]) -> None:
     )
 
 
-def _check_position(
-    subscription: blocking.Subscription[Message], start: int, root: Path | Store
-) -> None:
-    """Refuse a name that was used for another recording, or a recording that has lost files.
+def _start(
+    subscription: blocking.Subscription[Message],
+    sink: Sink,
+    state: Mapping[str, Any],
+    start: int,
+    root: Path | Store,
+) -> int:
+    """Returns the offset after the last one that is recorded, now that the topic is subscribed to.
+
+    Refuses a name that was used for another recording, a recording that has lost files, and a
+    topic that has lost messages.
+
+    Args:
+        subscription: from `start` on, or where its name is.
+        sink: the recording.
+        state: what the broker has said about the topic.
+        start: that offset, before the topic was subscribed to.
+        root: where the recording is.
 
     Raises:
-        CannotRecord: the position is ahead of what is recorded.
+        CannotRecord: the position is ahead of what is recorded, or that is ahead of the topic.
     """
-    if not subscription.resumed or subscription.committed <= start:
-        return
-    place = str(root)
-    if isinstance(root, Store):
-        place = root.place
     topic, name = subscription.topic, subscription.name
+    # A name's position stands where it was, also beyond the topic's end as `start` would have it.
+    if start > subscription.live:
+        raise _ahead(topic, subscription.live, start, root)
+    if not subscription.resumed or subscription.committed <= start:
+        return start
+    # The recorder that this one has taken over may have completed an object in between.
+    start = _end_of_recording(sink, state)
+    if subscription.committed <= start:
+        return start
+    place = _place(root)
+    words = shlex.join(["zaichik", "subscribe", "--name", name, "--forget", "--", topic])
     raise CannotRecord(
         f"the name {name!r} is at offset {subscription.committed} of {topic}, and {place} ends at "
         f"{start}: it was used for another place, or files are gone. Take another name (--name), "
-        f"or begin where {place} ends: zaichik subscribe {topic} --name {name} --forget"
+        f"or begin where {place} ends: {words}"
     )
+
+
+def _ahead(topic: str, live: int, start: int, root: Path | Store) -> CannotRecord:
+    place = _place(root)
+    return CannotRecord(
+        f"{topic} ends before offset {live}, and {place} has it up to {start} already: an older "
+        "copy of the topic was restored, or there are files of another broker. What is published "
+        "next would be taken for recorded: record the topic into another place (--into)"
+    )
+
+
+def _place(root: Path | Store) -> str:
+    return root.place if isinstance(root, Store) else str(root)
 
 
 def state_of(client: blocking.Client, topic: str) -> Mapping[str, Any]:
@@ -269,8 +317,8 @@ class _Recorder:
         self._most_messages, self._most_bytes = most_held
         # What lies between this and the next message is holes.
         self._reached = progress.start
-        # Read since the last file was complete.
-        self._held_bytes = 0
+        # Read since a file was complete that ends here.
+        self._held_bytes, self._held_from = 0, progress.start
 
     def run(self, tell: Callable[[Progress], None], stopping: Callable[[], bool]) -> None:
         """Record until the subscription has ended, or it is time to stop."""
@@ -323,7 +371,8 @@ class _Recorder:
         held = self._reached - sink.complete
         if self._held_bytes >= self._most_bytes or held >= self._most_messages:
             sink.flush()
+        if sink.complete > self._held_from:
+            self._held_bytes, self._held_from = 0, sink.complete
         done = min(sink.complete, subscription.next)
         if done > subscription.committed:
             subscription.commit_nowait(done - 1)
-            self._held_bytes = 0

@@ -43,6 +43,7 @@ from zaichik.apps.recording.parts import (
     day_name,
     parquet_writer,
     sync_folder,
+    sync_with_parents,
 )
 from zaichik.base.clock import DAY_US
 from zaichik.client.inbox import end_of
@@ -92,6 +93,7 @@ class Recording:
                     f"another program is recording {topic} into {root} now"
                 ) from None
             recording._remove_unfinished()  # of a recorder that was killed
+            recording._sync_names()
             try:
                 try:
                     yield recording
@@ -111,6 +113,16 @@ class Recording:
         for name in (UNFINISHED, MERGING):
             for path in self.folder.glob(f"*/{name}"):
                 path.unlink()
+
+    def _sync_names(self) -> None:
+        """Put the names of files and folders on the disk.
+
+        What is recorded is settled with the broker, which then drops it. And a recorder that was
+        killed may have given names that a power cut would undo.
+        """
+        for day in self.folder.glob("day=*"):
+            sync_folder(day)
+        sync_with_parents(self.folder)
 
     def parts(self) -> list[Part]:
         """Returns the parts there are, in order."""

@@ -20,7 +20,9 @@ import pyarrow as pa
 from pyarrow import fs
 
 from zaichik import ZaichikError
-from zaichik.apps.recording.places import Place, shown_place
+from zaichik.apps.recording.places import Place, shown_place, url_of
+
+RETRY_SECONDS = 10  # for which a store's client tries by itself
 
 
 class StoreUnavailable(ZaichikError):
@@ -46,7 +48,8 @@ class _Cause(NamedTuple):
 
 _CAUSES = (
     _Cause(
-        ("NO_SUCH_BUCKET", "NoSuchBucket", "ContainerNotFound", "' not found"),
+        ("NO_SUCH_BUCKET", "NoSuchBucket", "ContainerNotFound", "' not found",
+         "bucket does not exist"),
         "there is no such bucket",
         "create it, or correct its name",
     ),
@@ -58,7 +61,7 @@ _CAUSES = (
     _Cause(
         ("EXPIRED_TOKEN", "ExpiredToken", "token has expired", "TokenRefresh"),
         "the credentials have expired",
-        "renew them, and start again",
+        "renew them",
         is_permanent=False,
     ),
     _Cause(
@@ -84,6 +87,8 @@ _CAUSES = (
             "UNRECOGNIZED_CLIENT",
             "Unauthenticated",
             "AuthenticationFailed",
+            "AuthenticationException",
+            "UNAUTHENTICATED",
             "No credentials",
             "no credentials",
         ),
@@ -101,13 +106,13 @@ _CAUSES = (
     _Cause(
         ("SLOW_DOWN", "SlowDown", "HTTP status 503", "TOO_MANY_REQUESTS"),
         "the store asks for fewer requests",
-        "start again later, or write larger objects (--every)",
+        "write larger objects (--every), or try later",
         is_permanent=False,
     ),
     _Cause(
         ("INTERNAL_FAILURE", "INTERNAL_ERROR", "HTTP status 500"),
         "the store has an error of its own",
-        "start again later",
+        "try later",
         is_permanent=False,
     ),
     _Cause(
@@ -161,7 +166,7 @@ class Store:
         if isinstance(where, Path):
             return cls(where, fs.LocalFileSystem(), str(where.absolute()))
         with explained(where):
-            files, root = fs.FileSystem.from_uri(where)
+            files, root = fs.FileSystem.from_uri(_bounded(url_of(where)))
             root = root.rstrip("/")
             # A listing says what is wrong; HEAD has no room for that.
             found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
@@ -252,7 +257,16 @@ def _unavailable(place: str, problem: str) -> StoreUnavailable:
         if any(word in problem for word in cause.words):
             kind = StoreRefused if cause.is_permanent else StoreUnavailable
             return kind(_sentence(place, cause))
-    return StoreUnavailable(f"{place} cannot be used ({problem.rstrip('.')})")
+    problem = problem.partition("\n")[0].rstrip(".")
+    return StoreUnavailable(f"{place} cannot be used ({problem})")
+
+
+def _bounded(where: str) -> str:
+    """Returns a URL whose client gives up in time: Google's tries for a quarter of an hour."""
+    if not where.startswith("gs") or "retry_limit_seconds=" in where:
+        return where
+    mark = "&" if "?" in where else "?"
+    return f"{where}{mark}retry_limit_seconds={RETRY_SECONDS}"
 
 
 def _sentence(place: str, cause: _Cause) -> str:

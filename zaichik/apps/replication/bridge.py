@@ -229,7 +229,7 @@ class Bridge:
         with self._source.subscribe(self._position) as subscription:
             # Somebody may have committed it since it was looked at.
             if subscription.start > self._position.next:
-                self._source.check_name(self._position, self._kafka_topic, frozenset())
+                raise self._source.ahead(self._position, subscription.start, self._kafka_topic)
             while not self._stop.is_set():
                 items = subscription.fetch(timeout=POLL_SECONDS)
                 if items:

@@ -84,8 +84,14 @@ class Committed:
         return first, end
 
     def _asked(self, ask: Callable[[], Answer]) -> Answer:
+
+        def polled() -> Answer:
+            # Nothing is assigned yet: it has the client say why no server answers, if it knows.
+            self._consumer.poll(0)
+            return ask()
+
         try:
-            return self._waiting.until_answered(ask)
+            return self._waiting.until_answered(polled)
         except KafkaException as error:
             raise CannotRead(
                 f"Kafka does not let its topic {self._topic} be read: {reason_of(error)}"

@@ -223,8 +223,12 @@ class Destination:
         passing: frozenset[int] = frozenset()
         if time.monotonic() < self._known_by:
             passing = NOT_KNOWN_YET
-        waiting = self._waiting
-        return waiting.until_answered(lambda: waiting.result_of(_only(begin())), passing)
+        return self._waiting.until_answered(lambda: self._answer(begin), passing)
+
+    def _answer(self, begin: Callable[[], Any]) -> Any:
+        # Has it say what it has to say, which it would keep for ever.
+        self._admin.poll(0)
+        return self._waiting.result_of(_only(begin()))
 
 
 def _only(answers: Future[Any] | Mapping[Any, Future[Any]]) -> Future[Any]:

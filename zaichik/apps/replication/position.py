@@ -159,7 +159,7 @@ class CommittedEnd:
         if self._accepted & _BEGINNINGS:
             return
         consumer.assign([TopicPartition(self._topic, PARTITION, low)])
-        for record in _records(consumer, self._waiting.check):
+        for record in _committed_records(consumer, self._waiting.check):
             with suppress(NotOurs):
                 first = header_of(record.headers()).offset
                 if first == 0:
@@ -175,7 +175,7 @@ class CommittedEnd:
         """Returns the position that the last record from this one on says."""
         consumer.assign([TopicPartition(self._topic, PARTITION, start)])
         found = None
-        for record in _records(consumer, self._waiting.check):
+        for record in _committed_records(consumer, self._waiting.check):
             try:
                 header = header_of(record.headers())
                 gaps = Gaps()
@@ -196,7 +196,7 @@ class CommittedEnd:
             )
 
 
-def _records(consumer: Consumer, check: Callable[[], None]) -> Iterator[Message]:
+def _committed_records(consumer: Consumer, check: Callable[[], None]) -> Iterator[Message]:
     """Yields the committed records from the assigned place to the end.
 
     Raises:

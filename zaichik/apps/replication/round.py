@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from zaichik import Lagged
 from zaichik.apps.replication import record
+from zaichik.apps.replication.errors import CannotReplicate
 from zaichik.apps.replication.position import PARTITION, Position
 from zaichik.apps.replication.record import HeaderField
 from zaichik.apps.replication.transactions import Produce
@@ -27,6 +28,9 @@ class Round:
     Attributes:
         after: how far Kafka has it after this round; `before` if there is nothing to write.
         gaps: the gaps in it, each as its first offset and the offset after it.
+
+    Raises:
+        CannotReplicate: the items leave out something that is no gap.
     """
 
     def __init__(
@@ -52,14 +56,24 @@ class Round:
             case Messages():
                 rest = rest_of(item, here.next)
                 if rest is not None:
+                    self._check_next(rest.base)
                     self._items.append((here, rest))
                     self.after = here.past(end_of(rest), rest.accepted_us)
             case Lagged():
                 start = max(item.start, here.next)
                 if start < item.end:
+                    self._check_next(start)
                     self._items.append((here, Lagged(item.topic, start, item.end)))
                     self.gaps.append((start, item.end))
                     self.after = here.past_gap(start, item.end)
+
+    def _check_next(self, offset: int) -> None:
+        """Refuse a hole that nobody has told of: Kafka would have it for ever."""
+        if offset != self.after.next:
+            raise CannotReplicate(
+                f"the broker sent offset {offset} where {self.after.next} comes next: that is a "
+                "bug, in it or here. Nothing is added; start the bridge again"
+            )
 
     def write(self, produce: Produce) -> None:
         """Write its records.

@@ -8,8 +8,9 @@ is away, and once that it is back.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -30,6 +31,8 @@ FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
 # A Kafka that has not answered for so long is said to be away.
 PATIENCE_SECONDS = 5.0
+# TLS or the login has failed, which librdkafka tries again for ever.
+_NOT_LET_IN = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})  # noqa: SLF001
 # What a bridge decides itself.
 OURS = frozenset(
     {
@@ -56,6 +59,8 @@ class _Whisper:
 class Servers:
     """Makes clients of one Kafka. Tests have one that makes others.
 
+    Whatever makes one raises `CannotReplicate` if Kafka's client cannot work with the options.
+
     Args:
         addresses: HOST:PORT, with commas between them.
         options: more of librdkafka's settings, such as those of TLS and of a login.
@@ -76,11 +81,24 @@ class Servers:
             **options,
             "bootstrap.servers": addresses,
             "logger": _Whisper(),
+            "error_cb": self._warn,
         }
+        # Of the errors that have been told.
+        self._told: set[int] = set()
+
+    def _warn(self, error: KafkaError) -> None:
+        """Say, once, why no server talks to us: to whoever asks, Kafka only seems to be away.
+
+        It is called when a client is polled.
+        """
+        if error.code() in _NOT_LET_IN and error.code() not in self._told:
+            self._told.add(error.code())
+            logger.warning("Kafka does not let us in: %s; look at --kafka-config", error.str())
 
     def producer(self, settings: Mapping[str, Any]) -> Producer:
         """Returns a producer with these settings as well."""
-        return Producer({**self._settings, **settings})
+        with _settings_checked():
+            return Producer({**self._settings, **settings})
 
     def consumer(self) -> Consumer:
         """Returns a consumer that reads what is committed, and says where that ends."""
@@ -91,11 +109,29 @@ class Servers:
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
         }
-        return Consumer({**self._settings, **settings})
+        with _settings_checked():
+            return Consumer({**self._settings, **settings})
 
     def admin(self) -> AdminClient:
         """Returns a client that asks about topics, and makes them."""
-        return AdminClient(dict(self._settings))
+        with _settings_checked():
+            return AdminClient(dict(self._settings))
+
+
+@contextmanager
+def _settings_checked() -> Iterator[None]:
+    """Says whose settings they are that a client of Kafka's cannot be made with.
+
+    Raises:
+        CannotReplicate: it cannot.
+    """
+    try:
+        yield
+    except KafkaException as error:
+        raise CannotReplicate(
+            f"a client of Kafka's cannot be made with the settings in --kafka-config: "
+            f"{error_of(error).str()}"
+        ) from error
 
 
 class Waiting:

@@ -89,7 +89,11 @@ class Source:
         if POSITION in accepted:
             self._forget_name()
             return
-        raise CannotReplicate(
+        raise self.ahead(position, settled, kafka_topic)
+
+    def ahead(self, position: Position, settled: int, kafka_topic: str) -> CannotReplicate:
+        """Returns the error for a name that has settled what Kafka does not have."""
+        return CannotReplicate(
             f"offsets {position.next} to {settled - 1} of {self.topic} are settled by {NAME}, and "
             f"Kafka's topic {kafka_topic} does not have them: did it lose them, or is it the wrong "
             f"topic? To go on all the same, with what the broker still has: --accept {POSITION}"

@@ -33,7 +33,15 @@ from zaichik.apps.recording.stores import Store, explained
 from zaichik.apps.spark.broker import AnyClient
 from zaichik.apps.spark.errors import without_traceback
 from zaichik.apps.spark.options import Options
-from zaichik.apps.spark.reading import Range, lost, position, read_range, whole
+from zaichik.apps.spark.reading import (
+    CannotRead,
+    Range,
+    lost,
+    position,
+    read_range,
+    state_of,
+    whole,
+)
 from zaichik.client.client import RECONNECT_SECONDS
 from zaichik.client.messages import StartAt, start_at
 
@@ -190,10 +198,16 @@ def _rows(store: Store, piece: Piece) -> Iterator[pa.RecordBatch]:
 
     Raises:
         FileNotFoundError: the object has gone.
+        CannotRead: it is none of a recording's.
         StoreUnavailable: it cannot be read.
     """
     with store.opened(piece.path) as file, explained(store.shown(piece.path)):
         source = pq.ParquetFile(file)
+        if source.schema_arrow.names[: len(SCHEMA)] != SCHEMA.names:
+            raise CannotRead(
+                f"{store.shown(piece.path)} is not part of a recording: its columns must begin "
+                f"with {', '.join(SCHEMA.names)}"
+            )
         groups = [
             number
             for number in range(source.num_row_groups)
@@ -230,16 +244,29 @@ def _with_columns(rows: pa.RecordBatch, topic: str, schema: StructType) -> pa.Re
     return pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(schema, timezone="UTC"))
 
 
-def recorded_of(options: Options, state: Mapping[str, Any]) -> list[Piece]:
+def recorded_of(client: AnyClient, options: Options, state: Mapping[str, Any]) -> list[Piece]:
     """Returns what the option `archive` has of a topic's epoch.
 
     Raises:
+        CannotRead: it has more than the topic.
         StoreUnavailable: it cannot be listed.
         CannotRecord: it has objects that are not part of a recording.
     """
     if options.archive is None:
         return []
-    return pieces_of(Store.at(options.archive), state["name"], int(state["epoch"]))
+    topic, epoch = state["name"], int(state["epoch"])
+    recorded = pieces_of(Store.at(options.archive), topic, epoch)
+    end = recorded[-1].end if recorded else 0
+    if end > state["next_offset"]:
+        # What was published since may be recorded already.
+        live = state_of(client, topic, epoch)["next_offset"]
+        if end > live:
+            raise CannotRead(
+                f"{topic} ends before offset {live}, and its archive has it up to {end}: an older "
+                "copy of the topic was restored, so offsets do not mean the same in both. Read "
+                "what was archived from its files, and the topic without the option archive"
+            )
+    return recorded
 
 
 def position_in(

@@ -84,7 +84,7 @@ class NarrowedReader(TopicReader):
             if isinstance(place, int):
                 yield place
                 continue
-            recorded = recorded_of(self.options, state)
+            recorded = recorded_of(client, self.options, state)
             yield position_in(client, state, place, self.options, recorded)
 
 

@@ -250,7 +250,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         known = self._listed.get(place)
         gone = min(int(state["head"]), end)
         if known is None or not covers(known, start, gone):
-            known = self._listed[place] = recorded_of(self.options, state)
+            known = self._listed[place] = recorded_of(self._connection(), self.options, state)
         return known
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

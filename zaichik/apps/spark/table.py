@@ -64,7 +64,7 @@ def _wholes(client: AnyClient, topic: str, options: Options) -> list[Range]:
     """All that is to be read of a topic."""
     state = state_of(client, topic, options.epochs[topic])
     _check_time(topic, options.starts[topic])
-    recorded = recorded_of(options, state)
+    recorded = recorded_of(client, options, state)
     start = position_in(client, state, options.starts[topic], options, recorded)
     end = position_in(client, state, options.ends[topic], options, recorded)
     if options.table:

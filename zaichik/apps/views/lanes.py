@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from zaichik.apps.views import sentence
 from zaichik.apps.views.marks import Lane, Mark
-from zaichik.apps.views.memory import Memory, Trend
+from zaichik.apps.views.memory import Memory, Told, Trend
 from zaichik.apps.views.printable import printable
 from zaichik.apps.views.shared_names import SharedName, of_row
 from zaichik.apps.views.topic_state import JSON, TopicState, lag
@@ -185,17 +185,40 @@ def marks(row: JSON, state: TopicState, memory: Memory, left: int) -> Iterator[M
         ("redelivered", reached, min(again_end, end), twice),
         ("lag", max(reached, again_end), end, f"{lag(row) - gone:,}"),
     ]
-    for kind, first, last, text in zones:
-        if max(first, left) < last:
-            yield Mark(kind, name, max(first, left), last, text)
     told = memory.told.get(name)
-    if told is not None and state.now_us - told.at_us < TOLD_US:
-        first = max(told.first, left)
-        if first < told.end:
-            yield Mark("told", name, first, told.end, f"{told.count:,}")
+    if told is not None and state.now_us - told.at_us >= TOLD_US:
+        told = None
+    for kind, first, last, text in zones:
+        pieces = list(_without(told, max(first, left), last))
+        for begin, stop in pieces:
+            yield Mark(kind, name, begin, stop, _number(pieces, stop - begin, text))
+    if told is not None and max(told.first, left) < told.end:
+        yield Mark("told", name, max(told.first, left), told.end, f"{told.count:,}")
     yield Mark("cursor", name, cursor, cursor, f"{cursor:,}")
     if is_gated(row):
         yield Mark("gate", name, cursor, cursor, sentence.credit(row))
+
+
+def _without(told: Told | None, first: int, end: int) -> Iterator[tuple[int, int]]:
+    """Returns the pieces of first .. end - 1 without what a reader is known to have lost."""
+    pieces = [(first, end)]
+    # Of a report that is not about every offset in its range, which of them were lost is unknown.
+    if told is not None and told.count == told.end - told.first:
+        pieces = [(first, min(end, told.first)), (max(first, told.end), end)]
+    return ((begin, stop) for begin, stop in pieces if begin < stop)
+
+
+def _number(pieces: list[tuple[int, int]], length: int, text: str) -> str:
+    """Returns the text of a piece of that length, of a mark that has this text as a whole.
+
+    If an earlier loss makes the lengths larger than what there is, the largest piece has all of it.
+    """
+    lengths = [stop - begin for begin, stop in pieces]
+    if len(pieces) == 1:
+        return text
+    if f"{sum(lengths):,}" == text:
+        return f"{length:,}"
+    return text if length == max(lengths) else ""
 
 
 def _marks_of_name(row: JSON, state: TopicState, left: int) -> Iterator[Mark]:

@@ -31,7 +31,7 @@ from zaichik.cli import screen, token_line
 from zaichik.cli.access_folder import edited, locked, named, new_token, with_token, write
 from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, restated
-from zaichik.cli.front_end_rules import RECIPES, rules_for
+from zaichik.cli.front_end_rules import RECIPES, check_tree, rules_for, shut_out
 from zaichik.cli.serve_access import load, tls_of
 from zaichik.core.rights import Action, topic_of
 from zaichik.server.access.access_gate import EXPIRY_DAYS, RULES, Access
@@ -118,11 +118,15 @@ def _allow(folder: Path, words: list[str], console: Console) -> int:
         raise WrongUsage(f"{front_end!r} is no front end with rules; write one of {_names()}")
     if topics and not recipe.takes_topics:
         raise WrongUsage(f"{recipe.text} takes no topics here; write rules for its users")
+    for topic in topics:
+        check_tree(topic)
     record = named(user)
-    is_new = _write_rules(folder, rules_for(recipe, user, topics))
-    what = "rules written"
-    if not is_new:
-        what = "its rules are there already"
+    what = "its rules are there already"
+    written = _write_rules(folder, rules_for(recipe, user, topics))
+    if written is not None:
+        what = "rules written"
+        for name, pattern in shut_out(recipe, *written):
+            screen.remark(f"warning: {name} may no longer write to {pattern}: {user} may", "yellow")
     screen.remark(f"{folder / RULES}: {what}; have the broker read them: kill -HUP PID")
     token, text = new_token(note=recipe.text)
     with edited(folder) as editing:
@@ -138,8 +142,8 @@ def _names() -> str:
     return ", ".join(RECIPES)
 
 
-def _write_rules(folder: Path, lines: str) -> bool:
-    """Write rules before those that are there; returns whether they were not there yet.
+def _write_rules(folder: Path, lines: str) -> tuple[Rules, Rules] | None:
+    """Write rules before those that are there; returns the old and the new; None: they were there.
 
     Raises:
         Failure: the file cannot be used, or would not be a file of rules any more.
@@ -147,11 +151,11 @@ def _write_rules(folder: Path, lines: str) -> bool:
     with locked(folder) as descriptor, restated(Unusable):
         before = parsed(folder / RULES, _text, is_secret=False)
         if lines in before:
-            return False
+            return None
         after = lines + before
-        Rules.parse(after.encode())
+        rules = Rules.parse(before.encode()), Rules.parse(after.encode())
         write(descriptor, RULES, after.encode())
-    return True
+    return rules
 
 
 def _text(data: bytes) -> str:

@@ -34,7 +34,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -45,11 +44,18 @@ from rich.progress import TimeElapsedColumn
 from rich.text import Text
 
 from zaichik.apps.replication.acceptable import ACCEPTABLE
-from zaichik.apps.replication.address import FORM, NotAKafkaAddress, kafka_address
-from zaichik.apps.replication.options import NotOptions, options_in
 from zaichik.base.escapes import shown
 from zaichik.base.extras import getting
-from zaichik.cli import connecting, log, names, quantities, screen, serve_log, until_stdin_closes
+from zaichik.cli import (
+    connecting,
+    kafka_place,
+    log,
+    names,
+    quantities,
+    screen,
+    serve_log,
+    until_stdin_closes,
+)
 from zaichik.cli.arguments import Namespace, WrongUsage, argument
 from zaichik.cli.failure import Failure, restated
 from zaichik.cli.progress import bars as progress_bars
@@ -57,7 +63,6 @@ from zaichik.cli.signals import stopping
 from zaichik.client.errors import ZaichikError
 
 if TYPE_CHECKING:
-    from zaichik.apps.replication.address import KafkaAddress
     from zaichik.apps.replication.bridge import Progress
 
 logger = logging.getLogger("zaichik.console.bridge")
@@ -68,29 +73,15 @@ MISSING = (
 )
 
 
-def _address(text: str) -> "KafkaAddress":
-    with restated(NotAKafkaAddress, by=WrongUsage):
-        return kafka_address(text)
-
-
 def _accepted(text: str) -> str:
     if text not in ACCEPTABLE:
         raise WrongUsage(f"{text!r} is not one of {', '.join(ACCEPTABLE)}")
     return text
 
 
-def _options(path: str) -> dict[str, str]:
-    try:
-        return options_in(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise WrongUsage(f"{path} cannot be read: {error}") from error
-    except NotOptions as error:
-        raise WrongUsage(f"{path}: {error}") from error
-
-
 ARGUMENTS = (
     argument("TOPIC", "the topic to copy", names.name),
-    argument("KAFKA", f"a topic of Kafka: {FORM}", _address),
+    kafka_place.KAFKA,
     argument("--create", "make the topic of Kafka if it is not there"),
     argument(
         "--replication N",
@@ -105,9 +96,7 @@ ARGUMENTS = (
         action="append",
         default=[],
     ),
-    argument(
-        "--kafka-config FILE", "more settings of Kafka's client, for TLS and a login", _options
-    ),
+    kafka_place.CONFIG,
     *serve_log.OPTIONS,
     argument("--json", "when it has begun, print one JSON object: topic, kafka, epoch, next, pid"),
     until_stdin_closes.OPTION,

@@ -19,7 +19,7 @@ Examples:
   zaichik cluster serve --zookeeper zk-1,zk-2,zk-3/zaichik --create-path \
       --machine a --data ./shards --shards 8 --most 4 --host 10.0.0.1
   zaichik cluster serve --config node.toml             # machine = "a", ...
-  zaichik cluster check --connect 10.0.0.1:8890
+  zaichik cluster check --connect 10.0.0.1:8900
   zaichik cluster restore 3 --from ./copy-of-shard-3 --config node.toml
   zaichik cluster restore 3 orders mails --from kafka://kafka-1,kafka-2 \
       --config node.toml

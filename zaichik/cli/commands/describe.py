@@ -9,7 +9,7 @@ Named subscriptions are listed even while their reader is away.
 Examples:
   zaichik describe
   zaichik describe orders
-  zaichik describe --cluster 10.0.0.1:8890   # all shards of a cluster
+  zaichik describe --cluster 10.0.0.1:8900   # all shards of a cluster
   zaichik describe --connections             # the clients that are connected
   zaichik describe orders --json | jq -r '.subscriptions[].waiting_for'
 """

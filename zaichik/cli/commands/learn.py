@@ -21,6 +21,8 @@ With the tutorial: goto 02 copies the experiments and exercises of chapter 02 in
 --start or --end also copies the program as it is at that point. check 2.1 checks an exercise, hint
 2.1 helps with it, watch 2.1 checks it again whenever a file changes, until it is right.
 
+Without any of these, learn shows where you are, and what comes next.
+
 Examples:
   zaichik learn init my-broker --python       # a folder to start in
   cd my-broker
@@ -80,7 +82,11 @@ _scale = within(
     float, lambda scale: 0.1 <= scale <= 100, "{} is not a time scale; it must be 0.1 to 100"
 )
 ARGUMENTS = (
-    argument("ACTION", ", ".join(ACTIONS), choices=ACTIONS),
+    argument(
+        "[ACTION]",
+        ", ".join(ACTIONS) + "; by default it shows where you are, and what comes next",
+        choices=ACTIONS,
+    ),
     argument(
         "[WHAT]",
         "init: a folder; check, hint, list: a stage or check; goto: a chapter; check, hint, watch: "
@@ -118,6 +124,9 @@ async def run(arguments: Namespace, console: Console) -> int | None:
     """Run the action."""
     if arguments.plain:
         console = screen.Screen(cast("TextIO", console.file), is_plain=True)
+    if arguments.action is None:
+        learn_folder.show_place(arguments, console)
+        return None
     is_exercise = learn_exercise.is_one(arguments.what) and arguments.action in EXERCISE_ACTIONS
     if arguments.what is not None and not is_exercise and (takes := NO_WHAT.get(arguments.action)):
         raise WrongUsage(f"{arguments.action} takes {takes}")

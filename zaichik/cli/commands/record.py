@@ -113,6 +113,8 @@ async def run(arguments: Namespace, console: Console) -> int:
         raise Failure(
             f"recording needs pyarrow, which is not installed; get it with {getting('record')}"
         )
+    if arguments.every and not arguments.follow:
+        raise WrongUsage("--every is for --follow: without it, all is in files at the end")
     if len(set(arguments.topics)) < len(arguments.topics):
         raise Failure("a topic is named twice; name each once")
     # Nothing else runs in this event loop, and recording blocks it.

@@ -8,7 +8,7 @@ broker counts both sides; if they ever differ, that's a bug, and it is reported 
 Examples:
   zaichik topics
   zaichik topics orders.              # topics whose names begin with orders.
-  zaichik topics --cluster 10.0.0.1:8890    # of all its shards
+  zaichik topics --cluster 10.0.0.1:8900    # of all its shards
   zaichik topics --json | jq -r '.[] | select(.evicted > 0).name'
 """
 

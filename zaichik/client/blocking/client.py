@@ -148,7 +148,7 @@ class Client:
             NotLossless, NoSuchTopic, ReplicationLost: see there.
         """
         publish = asynchronous.Client.publish
-        by = self._inner.acknowledges(topic, acked_by)
+        by = acked_by or self._inner.acked_by.get(topic)
         if by is None:
             return self._driver.call(publish, self._inner, topic, payload, key)
         # It waits for more than a reply.
@@ -176,7 +176,7 @@ class Client:
         if not isinstance(batch, Batch):
             batch, tombstones = batch_of(batch, tombstones=tombstones)
         publish = asynchronous.Client.publish_batch
-        by = self._inner.acknowledges(topic, acked_by)
+        by = acked_by or self._inner.acked_by.get(topic)
         if producer or by is not None:
             # It may wait for a timer, or for more than a reply.
             crossing = partial(

@@ -1,7 +1,7 @@
 """The map of a cluster: where each shard is, in a message that every shard keeps.
 
     {"format": 1, "features": 0, "shards": [
-        {"generation": 3, "address": "10.0.0.1:8890", "machine": "a", "since_us": 1796342400000000},
+        {"generation": 3, "address": "10.0.0.1:8900", "machine": "a", "since_us": 1796342400000000},
         {"generation": 0, "address": "", "machine": null, "since_us": 0}]}
 
 It is the one message of the topic `cluster`. `features` counts what the nodes of the cluster have

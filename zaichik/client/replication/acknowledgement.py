@@ -10,6 +10,7 @@ topic still has it after they are stored.
 # Not compiled: others refer to it weakly, which objects of compiled classes do not allow.
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zaichik.client.messages import BatchResult, PublishResult
@@ -29,6 +30,7 @@ class Acknowledgement:
 
     Attributes:
         epoch: of the topic, when this was made.
+        boot: of the broker, when this was made.
         start, stored: the first offset of its messages, and how many are stored.
         end: the watermark that it waits for.
         is_expected: whether its messages are stored, so that these are known.
@@ -38,6 +40,7 @@ class Acknowledgement:
         self, follower: "WatermarkFollower", on_outcome: Callable[[Lost | None], None] | None = None
     ) -> None:
         self.epoch = follower.epoch
+        self.boot = follower.boot
         self.start = 0
         self.stored = 0
         self.end = 0
@@ -52,12 +55,19 @@ class Acknowledgement:
         """Whether it is known what has become of its messages."""
         return self._settled.is_set()
 
-    def expect(self, start: int, stored: int) -> None:
+    def expect(self, start: int, stored: int, epoch: int = 0) -> None:
         """Wait for the watermark to pass these offsets; if none are stored, to come to `start`.
 
         A message that a window has dropped is replicated when the one that kept it out is, which
         lies below the topic's next offset.
+
+        Args:
+            start: the first offset.
+            stored: how many messages are stored there.
+            epoch: of the topic, if they were stored before this was made; 0: they were not.
         """
+        if epoch:
+            self.epoch = epoch
         self.start = start
         self.stored = stored
         self.end = start + stored
@@ -86,18 +96,27 @@ class Acknowledgement:
         if self._failure is not None:
             raise self._failure()
 
-    async def confirm(self, result: PublishResult | BatchResult) -> None:
+    async def confirm(self, result: PublishResult | BatchResult, epoch: int = 0) -> None:
         """Returns when what was published with that result is replicated.
+
+        Args:
+            result: of the publish.
+            epoch: see `expect`.
 
         Raises:
             ReplicationLost: it is not, or that is not known.
             Exception: see `wait`.
         """
         if isinstance(result, BatchResult):
-            self.expect(result.first_offset, result.stored)
+            self.expect(result.first_offset, result.stored, epoch)
         elif result.offset is None:
-            # Its result does not say where the topic ended then. It ends there or later now.
-            self.expect(await self._follower.end(), 0)
+            # Its result does not say where the topic ended then. It ends there or later now, but
+            # not if it was restored since.
+            end = await self._follower.end()
+            if self.boot == self._follower.boot:
+                self.expect(end, 0)
+            else:
+                self.settle(partial(self._follower.restarted, end))
         else:
-            self.expect(result.offset, 1)
+            self.expect(result.offset, 1, epoch)
         await self.wait()

@@ -9,6 +9,10 @@ one that the topic had before the messages were published, they are of that epoc
 comes back. One question serves everything that a watermark passes. While somebody waits, it is
 asked once a second as well: a topic that was deleted has no watermark that could pass.
 
+What a watermark says is true of one life of the broker: in the next one, the topic may have been
+restored, and end elsewhere. So one that came over a socket that was lost passes nothing, until its
+subscription is made again.
+
 No watermark is no error: there may be no bridge yet, or the broker was restarted and the bridge has
 not published again. Those who wait go on waiting.
 """
@@ -49,6 +53,7 @@ from zaichik_protocol import (
     Messages,
     Start,
     Subscribe,
+    Subscribed,
     Unsubscribe,
 )
 
@@ -69,6 +74,14 @@ Describing = Callable[[str], Awaitable[dict[str, Any] | None]]
 
 class NoWatermark(Exception):
     """The watermark cannot be read now; it may be later."""
+
+
+class WatermarkInbox(Inbox):
+    """An inbox that says also when it was made, which may be again."""
+
+    def _made(self, reply: Subscribed) -> None:
+        super()._made(reply)
+        self._wake()
 
 
 class WatermarkFollower:
@@ -148,6 +161,23 @@ class WatermarkFollower:
             heapq.heappush(self._expected, (one.end, next(self._numbers), ref(one)))
             self._wake()
 
+    @property
+    def boot(self) -> int:
+        """What is another number after each restart of the broker."""
+        return self._connection.welcome.boot
+
+    def restarted(self, end: int) -> ReplicationLost:
+        """Returns the error for a message that a window dropped, before the broker was restarted.
+
+        Args:
+            end: the topic's next offset.
+        """
+        reason = (
+            "of a message that a compaction window dropped before the broker was restarted, "
+            f"nobody can tell whether {self.by} has the one that kept it out"
+        )
+        return ReplicationLost(self.topic, max(0, end - 1), reason)
+
     async def end(self) -> int:
         """Returns the topic's next offset.
 
@@ -167,10 +197,8 @@ class WatermarkFollower:
             request: what its subscription begins with.
             explicit: whether the program says what is settled.
         """
-        inbox = HeldInbox(request, explicit=explicit)
+        inbox = HeldInbox(request, self._wake, explicit=explicit)
         self._inboxes[inbox] = None
-        if self._watermark is not None:
-            inbox.release(self._watermark)
         try:
             yield inbox
         finally:
@@ -221,7 +249,7 @@ class WatermarkFollower:
         # What an earlier subscription has told may be of another broker's life.
         self._watermark = None
         request = self._request()
-        with connection.receiving(Inbox(request)) as inbox:
+        with connection.receiving(WatermarkInbox(request)) as inbox:
             inbox.on_news = self._wake
             try:
                 await connection.subscribe(request)
@@ -253,9 +281,9 @@ class WatermarkFollower:
             # News that come from here on end the wait below.
             self._news = Wakeup()
             self._check(inbox)
-            if self._take(inbox):
-                await self._pass_on()
-            await self._acknowledge()
+            is_newer = self._take(inbox)
+            if inbox.is_made:
+                await self._pass_on(is_newer=is_newer)
             with anyio.move_on_after(LOOK_SECONDS) as patience:
                 await self._news.wait()
             if patience.cancelled_caught:
@@ -327,26 +355,26 @@ class WatermarkFollower:
 
     # -- what the watermark passes ---------------------------------------------------------------
 
-    async def _pass_on(self) -> None:
-        watermark = self._watermark
+    async def _pass_on(self, *, is_newer: bool) -> None:
+        """Let through what the watermark has passed, and settle who waits for that."""
+        watermark, boot = self._watermark, self.boot
         if watermark is None:
             return
         for inbox in self._inboxes:
             inbox.release(watermark)
         # Either the topic was made anew, or the bridge has not come to the new one yet.
-        if watermark.epoch != self.epoch:
+        if is_newer and watermark.epoch != self.epoch:
             await self._look()
+        if watermark.epoch == self.epoch:
+            await self._acknowledge(watermark, boot)
 
-    async def _acknowledge(self) -> None:
-        """Settle everything that the watermark has passed."""
-        watermark = self._watermark
-        if watermark is None or watermark.epoch != self.epoch:
-            return
+    async def _acknowledge(self, watermark: Watermark, boot: int) -> None:
+        """Settle everything that the watermark has passed, which the broker had in this run."""
         while due := self._due(watermark):
             await self._look()
             for one in due:
                 if one.epoch == self.epoch:
-                    self._settle(one, self._verdict(one, watermark))
+                    self._settle(one, self._verdict(one, watermark, boot))
 
     def _due(self, watermark: Watermark) -> list[Acknowledgement]:
         """Returns those that the watermark has passed; they are not expected any more."""
@@ -358,11 +386,18 @@ class WatermarkFollower:
                 due.append(one)
         return due
 
-    def _verdict(self, one: Acknowledgement, watermark: Watermark) -> Lost | None:
+    def _verdict(self, one: Acknowledgement, watermark: Watermark, boot: int) -> Lost | None:
         """Returns what makes the error for messages that the watermark has passed; None: none."""
-        missing = watermark.first_missing(one.start, one.start + one.stored)
+        start = one.start
+        if not one.stored and one.boot != boot:
+            # If the topic was restored since, it has a gap up to there, and what had kept these
+            # messages out may have been in it.
+            start = max(0, one.end - 1)
+        missing = watermark.first_missing(start, one.end)
         if missing is None:
             return None
+        if not one.stored:
+            return partial(self.restarted, one.end)
         reason = f"it is not in {self.by}: it was gone before the bridge could read it"
         if missing < watermark.gaps_from:
             reason = f"whether it is in {self.by} is not known any more"
@@ -383,16 +418,27 @@ class WatermarkFollower:
         Raises:
             NotLossless, NoSuchTopic: it may lose messages by now, or is gone.
         """
+        # What comes meanwhile may be newer than the answer.
+        expected = [one for entry in self._expected if (one := entry[2]()) is not None]
         state = await self._describe(self.topic)
         epoch = 0
         if state is not None:
             epoch = int(state["epoch"])
+        if state is not None and epoch == self.epoch:
+            self._check_end(expected, int(state["next_offset"]))
         if epoch != self.epoch:
             self.epoch = epoch
             for one in [*self._held]:
                 if one.is_expected:
                     self._settle(one, self._another_topic(one))
         check_lossless(self.topic, state)
+
+    def _check_end(self, expected: list[Acknowledgement], end: int) -> None:
+        """Fail what is not in the topic any more: its offsets will be those of other messages."""
+        reason = "the topic has gone back to an earlier state since, without it"
+        for one in expected:
+            if one.end > end and not one.is_settled:
+                self._settle(one, partial(ReplicationLost, self.topic, one.start, reason))
 
     def _another_topic(self, one: Acknowledgement) -> Lost:
         reason = "the topic is gone, and nobody will know whether it was replicated"

@@ -6,9 +6,13 @@
 What was received and is not replicated yet waits in `held`. A frame that the watermark stands in is
 cut in two. For the subscription it is as if the rest had not come: it settles, resumes and counts
 as ever, and what is held uses its credit, so the broker sends no more than that.
+
+After a lost connection it waits for the watermark as it is then, and for what it held to be sent
+again: the broker may be another one, with a topic that was restored and has lost what was held.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -24,11 +28,15 @@ class HeldInbox(Inbox):
 
     Args:
         request: the Subscribe that was sent, or is about to be.
+        on_made: called when the broker has made it, each time: it needs a watermark.
         explicit: whether the program says what is settled.
     """
 
-    def __init__(self, request: Subscribe, *, explicit: bool = False) -> None:
+    def __init__(
+        self, request: Subscribe, on_made: Callable[[], None], *, explicit: bool = False
+    ) -> None:
         super().__init__(request, explicit=explicit)
+        self._on_made = on_made
         self._incoming = deque()
         self._watermark: Watermark | None = None
 
@@ -87,6 +95,14 @@ class HeldInbox(Inbox):
 
     # -- what is held goes with the rest ---------------------------------------------------------
 
+    def interrupted(self) -> None:
+        """See `Receiver`."""
+        super().interrupted()
+        self._watermark = None
+        # After its end, nothing is sent again.
+        if not self._has_ended():
+            self._incoming.clear()
+
     def drop(self) -> None:
         """See `Receiver`."""
         self._incoming.clear()
@@ -109,7 +125,5 @@ class HeldInbox(Inbox):
         return super()._has_ended()
 
     def _made(self, reply: Subscribed) -> None:
-        if self.times:
-            # It is sent again.
-            self._incoming.clear()
         super()._made(reply)
+        self._on_made()

@@ -32,6 +32,7 @@ from zaichik.learn.trial import Trial
 
 MOST_TO_SEND = 16 * 2**20  # bytes
 PINGS, FOLLOWING = 300, 3000
+LARGER = 5000  # bytes: more than a Hello may have, less than any broker must take here
 
 STAGE = Stage.parse(docstrings.of_module(__name__), chapter=3, frames="Error")
 
@@ -134,10 +135,10 @@ async def hello_first(trial: Trial) -> None:
     "an unknown type and unknown flags are UNSUPPORTED, and the connection goes on",
     hint="The frame could be read: its length was right. So answer with an Error, drop it, and go "
     "on with the next one.",
-    sentences="type.3 flag.1 hello.7 judge.3 judge.4",
+    sentences="type.3 flag.1 hello.2 hello.7 judge.3 judge.4",
 )
 async def unsupported(trial: Trial) -> None:
-    """An unknown type, with a body; a flag that Ping doesn't have; a second Hello."""
+    """An unknown type, a flag that Ping doesn't have, a second Hello; a large frame with Hello."""
     connection = await trial.client()
     for frame, kind in (
         (wire.raw_frame(0x7E, trial.payload(40), frame_id=3), 0x7E),
@@ -147,6 +148,12 @@ async def unsupported(trial: Trial) -> None:
         await connection.send_frame(frame)
         connection.must_be_error(await connection.reply(3), "UNSUPPORTED", request_type=kind)
         await connection.ping()
+    await connection.aclose()  # one at a time: more is for the next stage
+    async with await trial.dial() as early:
+        large = wire.raw_frame(0x7E, bytes(LARGER), frame_id=3)
+        await early.send_bytes(wire.encode("Hello", frame_id=1) + large, "Hello and a large frame")
+        early.must_be(await early.reply(1), "Welcome")
+        early.must_be_error(await early.reply(3), "UNSUPPORTED", request_type=0x7E)
 
 
 @STAGE.check(

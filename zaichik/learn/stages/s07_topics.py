@@ -44,6 +44,11 @@ from zaichik.learn.wire import Frame
 
 STAGE = Stage.parse(docstrings.of_module(__name__), chapter=7, frames="CreateTopic TopicCreated")
 
+# What a table of some language already has before anything was put into it.
+WORDS = ("constructor", "toString", "__proto__", "__class__", "null")
+# Some decoders swallow the first; the second is two units of UTF-16.
+BYTE_ORDER_MARK, ASTRAL = "\ufeff", "\U0001f430"
+
 CREATORS = 8
 SETTINGS = 5
 GONE_S = 2.5
@@ -216,11 +221,11 @@ async def names(trial: Trial) -> None:
 @STAGE.check(
     "a topic's name may have any characters but control characters",
     hint="U+0000 to U+001F and U+007F to U+009F, and no others. Names are compared byte by byte, "
-    "and $ may be inside.",
+    "and $ may be inside. Does your table have entries of its own, such as constructor?",
     sentences="topic.8 topic.9 topic.10",
 )
 async def letters(trial: Trial) -> None:
-    """The first and last forbidden characters, their neighbours, and nearly equal names."""
+    """Forbidden characters, their neighbours, nearly equal names, words of some language."""
     client = await trial.client()
     base = trial.topic()
     for letter in "\0\t\n\x1f\x7f\x80\x9f":
@@ -235,8 +240,27 @@ async def letters(trial: Trial) -> None:
     for name in (
         base.upper(),
         *(f"{base}{more}" for more in ("", " ", "~", "\xa0", "$", "e\u0301", "\xe9")),
+        *(f"{more}{base}" for more in (" ", "\xa0", BYTE_ORDER_MARK)),
+        base + ASTRAL,
     ):
         await client.publish(name, trial.message(), first_offset=0)
+    for name in (*WORDS, BYTE_ORDER_MARK):
+        await _is_a_topic(trial, client, name)
+
+
+async def _is_a_topic(trial: Trial, client: Connection, name: str) -> None:
+    """Check that a name makes a topic. Other trials may use it at the same time."""
+    epoch = (await client.create(name))["epoch"]
+    subscribed = await client.ok(
+        "Subscribe", topic=name, start=LATEST, expect={"epoch": epoch}, credit_bytes=2**32 - 1
+    )
+    own = (b"", f"{trial.topic()} {trial.payload(8).hex()}".encode())
+    await client.publish(name, own, stored=1)
+    while own not in [
+        (message.key, message.payload) for message in await client.next_messages(subscribed.id)
+    ]:
+        pass
+    await client.ok("Unsubscribe", subscription=subscribed.id)
 
 
 @STAGE.check(

@@ -46,7 +46,7 @@ async def silently(trial: Trial) -> None:
     sentences="batch.1 credit.2 credit.3 credit.6 messages.5",
 )
 async def bytes_of_batches(trial: Trial) -> None:
-    """Of nine messages of 25 bytes, four fit into 100; singly, too; empty ones use credit."""
+    """Of nine of 25 bytes, four fit into 100; an empty one fits beside 99, and uses credit."""
     reader, writer, subscription = await trial.make_reader(credit=100, credit_bytes=100)
     messages = [(trial.payload(10), trial.payload(15)) for _ in range(9)]
     await writer.publish(trial.topic(), *messages)
@@ -63,6 +63,11 @@ async def bytes_of_batches(trial: Trial) -> None:
     await reader.commit(singly, 4)
     await reader.expect_messages(singly, 4, messages[4:8])
     await reader.expect_no_event("100 bytes were in flight again")
+    nearly = await reader.subscribe(trial.topic("nearly"), credit=100, credit_bytes=100)
+    last = [(b"", trial.payload(99)), (b"", b""), (b"k", b""), (b"", b"")]
+    await writer.publish_singly(trial.topic("nearly"), last)
+    await reader.expect_messages(nearly, 0, last[:3])
+    await reader.expect_no_event("100 bytes were in flight, so not even an empty message fits")
     empty = await reader.subscribe(trial.topic("empty"), credit=2, credit_bytes=100)
     await writer.publish(trial.topic("empty"), *[(b"", b"")] * 5)
     await reader.expect_messages(empty, 0, [(b"", b"")] * 2)

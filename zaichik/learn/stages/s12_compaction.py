@@ -91,13 +91,15 @@ async def across(trial: Trial) -> None:
     sentences="compaction.5 compaction.6",
 )
 async def keys(trial: Trial) -> None:
-    """Upper and lower case, zero bytes, bytes that aren't UTF-8, no key."""
+    """Upper and lower case, zero bytes, bytes that aren't UTF-8, words, no key."""
     client, topic = await trial.make_topic({WINDOW: FOREVER})
-    different = [b"a", b"A", b"a ", b"a\0", b"\xff", b"\xfe", b"\xc3", b"", b"", b""]
-    batch = [(key, trial.payload()) for key in different]
-    await client.publish(topic, *batch, stored=len(batch), compacted=0)
-    repeats = [(key, trial.payload()) for key in different[:7]]
-    await client.publish(topic, *repeats, stored=0, compacted=7)
+    keyed = [b"a", b"A", b"a ", b"a\0", b"\xff", b"\xfe", b"\xc3", b"\xef\xbb\xbfa"]
+    keyed += [b"constructor", b"toString", b"__proto__"]
+    batch = [(key, trial.payload()) for key in (*keyed, b"", b"", b"")]
+    await client.publish(topic, *batch[:8], stored=8, compacted=0)
+    await client.publish(topic, *batch[8:], stored=len(batch) - 8, compacted=0)
+    repeats = [(key, trial.payload()) for key in keyed]
+    await client.publish(topic, *repeats, stored=0, compacted=len(keyed))
     await client.publish(topic, (b"", b"x"), stored=1, compacted=0)
 
 

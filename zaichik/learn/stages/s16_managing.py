@@ -128,14 +128,16 @@ async def _page(client: Connection, kind: int, **fields: Any) -> tuple[Frame, li
 
 @STAGE.check(
     "all names are listed by Describe, page by page and in order",
-    hint="Sort the names. Send those after `after` that begin with `prefix`, at most `limit`; more "
-    "is 1 if any are left.",
+    hint="Sort the names by their bytes. Send those after `after` that begin with `prefix`, at "
+    "most `limit`; more is 1 if any are left.",
     sentences="describe.1 describe.2 describe.3 describe.4",
 )
 async def describe(trial: Trial) -> None:
-    """Eight topics with one prefix, in pages of four; an unknown kind, and limit 0."""
+    """Eight topics with one prefix, in pages of four, by bytes; an unknown kind, and limit 0."""
     client = await trial.client()
-    names = [trial.topic(f"page-{number}") for number in range(8)]
+    # In UTF-16 the last would come before the one before it.
+    endings = [*map(str, range(6)), "\uff5e", "\U0001f430"]
+    names = [trial.topic(f"page-{ending}") for ending in endings]
     for name in trial.rng.sample([*names, trial.topic("other")], 9):
         await client.create(name)
     found: list[str] = []

@@ -106,7 +106,7 @@ async def forgets(trial: Trial) -> None:
     "a name has one reader, the newest; the previous one is told, and can change nothing any more",
     hint="On a Subscribe with a name in use, end the old subscription with code 2, and pass its "
     "position on to the new one.",
-    sentences="name.6 name.7 name.8 ended.1 publish.3",
+    sentences="name.6 name.7 name.8 ended.1 publish.3 commit.3",
 )
 async def taken_over(trial: Trial) -> None:
     """From another connection, then from the same; commits and FORGET of the previous reader."""
@@ -120,6 +120,7 @@ async def taken_over(trial: Trial) -> None:
     await first.expect_event(old, "SubscriptionEnded", code=TAKEN_OVER, next=4)
     await delivered(second, new, 1, 3, REDELIVERED)
     first.must_be(await first.ask("Commit", subscription=old, next=4), "Committed")
+    await first.expect_error("NOT_IN_FLIGHT", "Commit", subscription=old, next=5)
     await first.ok("Unsubscribe", subscription=old, flags=FORGET)
     await first.expect_no_event("its subscription had ended")
     await writer.publish(topic, trial.message(), subscribers=1)
@@ -129,15 +130,15 @@ async def taken_over(trial: Trial) -> None:
 
 
 @STAGE.check(
-    "a name has 1 to 200 bytes and no control characters, and outlives its until",
+    "a name has 1 to 200 bytes, no control characters, and what is refused leaves it as it was",
     hint="As with topics, but it may begin with $. A subscription that ended by until keeps its "
-    "name as long as it exists.",
-    sentences="name.2 name.11 until.1",
+    "name as long as it exists. Make a position last of all, when nothing can be refused any more.",
+    sentences="name.2 name.11 name.13 until.1",
 )
 async def shapes(trial: Trial) -> None:
-    """At the limits; ended by until, then again."""
+    """At the limits; ended by until, then again; a Subscribe that is refused."""
     client, topic = await _six(trial)
-    for name in ("$mine", "é" * 100, "a b"):
+    for name in ("$mine", "é" * 100, "a b", "a", "\ufeffa", "constructor", "__proto__"):
         await _named(client, topic, 0, name=name)
     for name in ("x" * 201, "é" * 101, "\t", "a\x7f", "a\x85"):
         await client.expect_error("INVALID_FIELD", "Subscribe", topic=topic, name=name, at="name")
@@ -146,6 +147,28 @@ async def shapes(trial: Trial) -> None:
     client.must_be(await client.event(subscription), "SubscriptionEnded", code=1, next=2)
     await client.commit(subscription, 2)
     await _named(client, topic, 2, NAMED | RESUMED, until=2)
+    await _refused(trial, client, topic)
+
+
+async def _refused(trial: Trial, client: Connection, topic: str) -> None:
+    """Refused for five reasons, with a name that is new and with one that has a reader."""
+    epoch = (await client.create(topic))["epoch"]
+    held = await _named(client, topic, 6, name="held", start=LATEST)
+    for name in ("new", "held"):
+        for error, why in (
+            ("EPOCH_CHANGED", {"epoch": epoch + 1}),
+            ("INVALID_FIELD", {"credit": 0}),
+            ("INVALID_FIELD", {"frame_id": 1}),
+        ):
+            await client.expect_error(error, "Subscribe", topic=topic, name=name, **why)
+    for error, start, value in (("OFFSET_AHEAD", OFFSET, 7), ("INVALID_FIELD", 4, 0)):
+        await client.expect_error(
+            error, "Subscribe", topic=topic, name="new", start=start, value=value
+        )
+    await _named(client, topic, 6, name="new", start=LATEST)
+    message = trial.message()
+    await client.publish(topic, message, first_offset=6)
+    await client.expect_messages(held, 6, [message])
 
 
 async def _owned(

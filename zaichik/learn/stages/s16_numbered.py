@@ -11,6 +11,7 @@ from zaichik.learn.wire import Frame
 
 DUPLICATE = 1  # flag of Published
 KEPT = 64  # answers
+KEY = 1024  # bytes that it may have
 MOST_MESSAGES = 20_000  # to send in one batch
 
 
@@ -84,12 +85,16 @@ async def again(trial: Trial) -> None:
     await other.publish(trial.topic("elsewhere"), trial.message(), first_offset=0)
     await other.send("Publish", frame_id=0, **producer.about(3))
     await producer.expect_stored(other, 3, 4, DUPLICATE)
-    low = Producer(trial)
-    low.number = producer.number & 0xFFFFFFFF or 1
-    await low.expect_stored(other, 0, 5)
-    await producer.expect_stored(other, 4, 6)
+    # Others, whose numbers differ from it in one half, in the lowest bit, and in the highest.
+    for offset, alike in enumerate(
+        (producer.number & 0xFFFFFFFF or 1, producer.number ^ 1, producer.number | 2**63), 5
+    ):
+        similar = Producer(trial)
+        similar.number = alike
+        await similar.expect_stored(other, 0, offset)
+    await producer.expect_stored(other, 4, 8)
     await other.ask("Delete", topic=trial.topic())
-    await producer.expect_stored(other, 4, 6, DUPLICATE)
+    await producer.expect_stored(other, 4, 8, DUPLICATE)
 
 
 @STAGE.check(
@@ -128,20 +133,24 @@ async def remembered(trial: Trial) -> None:
 
 @STAGE.check(
     "a final error uses up its number; a bad frame or a retryable error does not",
-    hint="Keep the Error like any reply, unless it is RETRYABLE or the frame was malformed.",
+    hint="Keep the Error like any reply, unless it is RETRYABLE or the frame was malformed. A "
+    "batch whose columns are right can be read, even if a key in it is too long.",
     sentences="producer.4 producer.6 producer.9 error.4",
 )
 async def errors(trial: Trial) -> None:
-    """A batch larger than the ring, then a good one; bad UTF-8, bad columns; TOPIC_FULL."""
+    """A batch larger than the ring, a key too long; bad UTF-8, bad columns; TOPIC_FULL."""
     client, topic = await trial.client(), trial.topic("small")
     _, producer = await _producing(trial)
     await client.create(topic, {CAPACITY: 1})
     two = [(b"", b"x")] * 2
     await producer.expect_error(client, 1, "BATCH_TOO_LARGE", topic=topic, batch=two)
     await producer.expect_error(client, 1, "BATCH_TOO_LARGE")
-    await producer.expect_error(client, 2, "INVALID_FIELD", "batch", batch=b"\0\0\0\0")
-    await producer.expect_error(client, 2, "INVALID_FIELD", "topic", topic=b"\xff")
-    await producer.expect_stored(client, 2, 1)
+    too_long = [(bytes(KEY + 1), b"x")]
+    await producer.expect_error(client, 2, "INVALID_FIELD", "batch", batch=too_long)
+    await producer.expect_error(client, 2, "INVALID_FIELD", "batch")
+    await producer.expect_error(client, 3, "INVALID_FIELD", "batch", batch=b"\0\0\0\0")
+    await producer.expect_error(client, 3, "INVALID_FIELD", "topic", topic=b"\xff")
+    await producer.expect_stored(client, 3, 1)
     full = trial.topic("full")
     settings = {CAPACITY: 1, TTL: FOREVER, MAX_BYTES: 1000, OVERFLOW: 1}
     if (await client.ask("CreateTopic", topic=full, settings=settings)).name == "TopicCreated":
@@ -150,8 +159,8 @@ async def errors(trial: Trial) -> None:
         await client.publish(full, (b"", b"a"), first_offset=0)
         await reader.expect_messages(subscription, 0, [(b"", b"a")])
         await client.publish(full, (b"", b"b"), first_offset=1)
-        await producer.expect_error(client, 3, "TOPIC_FULL", topic=full)
-        await producer.expect_error(client, 4, "SEQUENCE_GAP")
+        await producer.expect_error(client, 4, "TOPIC_FULL", topic=full)
+        await producer.expect_error(client, 5, "SEQUENCE_GAP")
         await reader.commit(subscription, 1)
         await reader.expect_messages(subscription, 1, [(b"", b"b")])
-        await producer.expect_stored(client, 3, 2, topic=full)
+        await producer.expect_stored(client, 4, 2, topic=full)

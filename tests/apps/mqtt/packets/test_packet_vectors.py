@@ -106,10 +106,10 @@ def test_a_template_has_the_subscription_identifiers_of_each_client():
 
 
 def test_a_template_has_a_number_besides_the_topic_or_in_its_place():
-    template = PublishTemplate(Publish("a", b"x"), Version.MQTT_5)
+    template = PublishTemplate("a", b"x", Version.MQTT_5)
     told = template.encode(alias=2)
     assert told.hex() == "3008 000161 03 230002 78".replace(" ", "")
     known = template.encode(qos=1, packet_id=7, alias=2, is_alias_known=True)
     assert known.hex() == "3209 0000 0007 03 230002 78".replace(" ", "")
-    old = PublishTemplate(Publish("a", b"x"), Version.MQTT_3_1_1)
+    old = PublishTemplate("a", b"x", Version.MQTT_3_1_1)
     assert old.encode(alias=2, is_alias_known=True) == old.encode()

@@ -65,6 +65,25 @@ async def test_a_message_in_a_gap_is_stored_anew_when_it_is_sent_again():
         assert (answer.status, answer.json["offset"]) == (200, 1)
 
 
+async def test_a_repeat_is_not_acknowledged_for_another_topic_of_that_name(monkeypatch):
+    """The broker answers it with its old offset, which another message has by now (TOP-6)."""
+    monkeypatch.setattr(publishing, "REPLICATED_S", 0.0)
+    async with replicated() as (client, program, bridge):
+        answer = await program.post("/topics/lossless", b"x", idempotency_key="1")
+        assert answer.json["error"] == "NOT_REPLICATED"
+        monkeypatch.setattr(publishing, "REPLICATED_S", 60.0)
+        await client.delete_topic("lossless")
+        await client.create_topic("lossless", **LOSSLESS)
+        await client.publish("lossless", b"another")
+        await bridge.begin()
+        await bridge.has(2)
+        answer = await program.post("/topics/lossless", b"x", idempotency_key="1")
+        assert (answer.status, answer.json["error"]) == (500, "REPLICATION_LOST")
+        # It is stored with the next one.
+        answer = await program.post("/topics/lossless", b"x", idempotency_key="1")
+        assert (answer.status, answer.json["offset"]) == (200, 1)
+
+
 async def test_a_topic_that_may_lose_messages_is_refused():
     async with replicated() as (client, program, _):
         answer = await program.post("/topics/orders", b"x")

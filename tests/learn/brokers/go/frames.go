@@ -230,7 +230,7 @@ func sizeOf(all []message) int {
 // fieldSize tells how many bytes a batch takes on the wire.
 func fieldSize(all []message) int { return 4 + 8*(len(all)+1) + sizeOf(all) }
 
-// parseBatch tells whether the columns add up, and no key is too long.
+// parseBatch tells whether the columns add up.
 func parseBatch(data []byte) ([]message, bool) {
 	if len(data) < 4 {
 		return nil, false
@@ -253,9 +253,6 @@ func parseBatch(data []byte) ([]message, bool) {
 	for i := range all {
 		all[i].key = column(keys, rest[:keyEnd], i)
 		all[i].payload = column(payloads, rest[keyEnd:], i)
-		if len(all[i].key) > maxKey {
-			return nil, false
-		}
 	}
 	return all, true
 }

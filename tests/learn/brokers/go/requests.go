@@ -148,6 +148,11 @@ func (c *conn) store(name string, all []message, meant bool, now int64) (reply, 
 	if !legalTopic(name) {
 		return reply{}, invalid("topic")
 	}
+	for i := range all {
+		if len(all[i].key) > maxKey {
+			return reply{}, invalid("batch")
+		}
+	}
 	tooLarge := &fault{code: batchTooLarge, text: "the batch is larger than Welcome allows"}
 	if len(all) > maxBatch {
 		return reply{}, tooLarge

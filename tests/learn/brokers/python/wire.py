@@ -216,13 +216,12 @@ def decode_batch(raw: bytes) -> Batch:
         raise bad("the offsets go beyond the bytes")
     if middle + payload_offsets[-1] < len(raw):
         raise bad("bytes follow the payloads")
-    batch = Batch(column(key_offsets, raw[start:middle]), column(payload_offsets, raw[middle:]))
-    if any(len(key) > MAX_KEY for key in batch.keys):
-        raise bad("a key has more than 1,024 bytes")
-    return batch
+    return Batch(column(key_offsets, raw[start:middle]), column(payload_offsets, raw[middle:]))
 
 
 def check_batch_limits(batch: Batch) -> None:
+    if any(len(key) > MAX_KEY for key in batch.keys):
+        raise Fault(INVALID_FIELD, "batch", "a key has more than 1,024 bytes")
     if len(batch.keys) > MAX_BATCH:
         raise Fault(BATCH_TOO_LARGE, "batch", "it has too many messages")
     if batch.payload_size > MAX_MESSAGE:

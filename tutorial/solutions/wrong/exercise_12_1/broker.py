@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from contextlib import closing, suppress
 
 import anyio
@@ -59,7 +60,7 @@ async def serve(client: SocketStream, topics: Topics) -> None:
             # Fails at: a client that has crashed isn't called slow
             print("a client was given up: it was too slow", file=sys.stderr)
         except* Exception as error:  # our mistake: we want to know
-            print("a client was lost:", repr(error), file=sys.stderr)
+            traceback.print_exception(error)
 
 
 async def sweep(topics: Topics) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from contextlib import closing, suppress
 
 import anyio
@@ -62,7 +63,7 @@ async def serve(client: SocketStream, topics: Topics) -> None:
             why = f"slow: it has taken nothing for {PATIENCE_S:g} s"
             print("a client was given up,", why, file=sys.stderr)
         except* Exception as error:  # our mistake: we want to know
-            print("a client was lost:", repr(error), file=sys.stderr)
+            traceback.print_exception(error)
 
 
 async def sweep(topics: Topics) -> None:

@@ -6,6 +6,8 @@ import { between, slides } from "./axis.js";
 const RING = { top: 22, height: 72 };
 const FIRST_LANE = 128; // see page.css
 const LANE_FOOT = 21; // pixels from a lane's rail to its bottom
+const GATE = 12; // pixels of a gate, which what comes after it leaves free
+const LEAST = 3; // pixels of a mark
 const NAMED = 36; // pixels of a message from which it has a text
 const LETTER = 6.5; // pixels, of which a letter takes no more
 const SLOWEST = 0.6; // of the strip's height have messages that came slowly
@@ -16,7 +18,7 @@ const TRENDS = { "↗": "growing ↗", "→": "steady →", "↘": "shrinking �
 const STATES = { "waits for commit": "must commit first", lost: "lost some, not told yet" };
 export const RING_KINDS = ["resident", "sparse", "holes", "expiring", "expired", "evicted", "either", "gone"]; // the rest is of lanes
 const COUNTED = ["in_flight", "shared", "redelivered", "lost"]; // have their number in the drawing
-export const PATTERNS = { holes: "holes", expired: "clock", evicted: "cross", either: "cross", gone: "dots" };
+export const PATTERNS = { holes: "holes", expired: "clock", evicted: "cross", either: "cross", gone: "dots", lost: "cross" };
 export const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** Draws one picture after the other into `host`. A lane is a button that calls `pick` with its name, if there is one. */
@@ -90,10 +92,12 @@ export class Strip {
     const paths = new Map();
     const add = (kind, d) => paths.set(kind, (paths.get(kind) ?? "") + d);
     const texts = [];
+    const gates = new Set(Object.entries(this.picture.marks).map(([name, [from]]) => `${partsOf(name)} ${from}`));
     for (const [name, [from, to, text, level]] of Object.entries(this.picture.marks)) {
       const [kind, lane] = partsOf(name);
       const [first, end] = [Number(from), Number(to)];
       const mark = { kind, from: x(first), to: x(end), first, end, text, level };
+      if (first < end && gates.has(`gate,${lane} ${from}`)) mark.from = Math.max(Math.min(mark.from + GATE, mark.to - LEAST), mark.from);
       if (RING_KINDS.includes(kind) && !lane) this.bar(mark, add, texts);
       else if (lane) this.inLane(mark, this.order.indexOf(lane), add, texts);
       else this.edge(mark, add, texts);
@@ -158,14 +162,14 @@ export class Strip {
 }
 
 export function shape(kind, from, to, middle) {
-  const wide = Math.max(to - from, 3);
+  const wide = Math.max(to - from, LEAST);
   switch (kind) {
     case "cursor": return `M${from} ${middle - 11}v22`;
     case "shared": return box(from, middle - 4, wide, 8);
     case "in_flight": return box(from, middle - 8, wide, 16);
     case "redelivered": return box(from, middle - 8, wide, 16) + box(from + 2, middle - 5, Math.max(wide - 4, 1), 10);
-    case "lost": return `${box(from, middle - 5, wide, 10)}M${from} ${middle - 10}l-7 10l7 10`;
-    case "told": return `M${from} ${middle - 7}l-6 7l6 7Z`;
+    case "lost": return box(from, middle - 8, wide, 16);
+    case "told": return `M${from + 7} ${middle - 7}l-6 7l6 7Z`;
     case "gate": return `M${to + 4} ${middle - 11}v22M${to + 8} ${middle - 11}v22`;
     case "wall": return `M${to + 3} ${middle - 11}v22`;
     default: return `M${from} ${middle}H${to}`;

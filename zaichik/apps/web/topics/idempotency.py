@@ -34,6 +34,7 @@ class Attempt:
     Attributes:
         digest: what was to be published; a key stands for one thing.
         number: of the batch, from the first attempt to send it on.
+        epoch: of the topic then, if it has to be replicated; 0: not known.
         answer: what was answered; empty: nothing yet.
         turn: held by the one request that publishes.
         waiting: how many requests hold it or wait for it.
@@ -41,6 +42,7 @@ class Attempt:
 
     digest: bytes
     number: Number | None = None
+    epoch: int = 0
     answer: bytes = b""
     turn: anyio.Lock = field(default_factory=anyio.Lock)
     waiting: int = 0

@@ -99,11 +99,15 @@ class Publishing:
             return result
         ends_at = anyio.current_time() + REPLICATED_S
         acknowledgement = await line.client.acknowledgement(topic, self._acked_by)
+        # Under its number, a repeat may be found in a topic that was deleted since.
+        if attempt.number is None:
+            attempt.epoch = acknowledgement.epoch
         result = await _stored(line, topic, rows, attempt)
+        attempt.epoch = attempt.epoch or acknowledgement.epoch
         self._counts.published += len(rows)
         with anyio.CancelScope(deadline=ends_at):
             try:
-                await acknowledgement.confirm(result)
+                await acknowledgement.confirm(result, attempt.epoch)
             except ReplicationLost:
                 # Under its number it would only be found where it is.
                 attempt.number = None
@@ -159,6 +163,7 @@ async def _numbered(
             # A broker that has forgotten the producer has forgotten the topic's memory with it, or
             # ten minutes have passed.
             attempt.number = Number.fresh(topic)
+            attempt.epoch = 0
         except BrokerError as refusal:
             # The number is used up, and would have the same refusal again.
             if not refusal.retryable:

@@ -71,6 +71,7 @@ STATUSES = {
     "REPLICATION_LOST": 500,
     "SUBSCRIPTION_LOST": 410,
     "UNEXPECTED_REPLY": 502,
+    "CLUSTER_MAP_UNUSABLE": 502,
 }
 
 # What is answered before the broker is asked.

@@ -172,13 +172,14 @@ CLIENT_SIDE = (
         code="CANNOT_RECORD",
         title="the recording can't be gone on with",
         what="Another program records the topic into the same folder or under the same name, a "
-        "file there isn't part of a recording, the folder can't be written to, or the name is "
-        "ahead of the files. Files that were complete are kept.",
+        "file there isn't part of a recording, the folder can't be written to, the name is ahead "
+        "of the files, or these are ahead of the topic. Files that were complete are kept.",
         why="Two recorders of a folder would write messages twice. A file's name says which "
         "offsets it holds; the next run goes on after the last one. A name that is ahead means "
-        "that messages are missing in the files.",
+        "that messages are missing in the files. Files that are ahead are of a topic of which an "
+        "older copy was restored: its next messages would be taken for recorded ones.",
         rules="CMT-3",
-        then="End the other recorder, or take another folder or name: `zaichik record TOPIC --into "
+        then="End the other recorder, or take another place or name: `zaichik record TOPIC --into "
         "PLACE --name NAME`. Move away files that aren't named EPOCH-START-END.parquet. Make room, "
         "and start again: it continues where the files end.",
         page="use/archive.md#when-something-fails",
