@@ -76,6 +76,14 @@ def wait_until_gone(pids):
         time.sleep(0.02)
 
 
+async def follow_all_topics(address):
+    async with (
+        client_library.cluster(address) as cluster,
+        cluster.subscribe_pattern("**"),
+    ):
+        pass
+
+
 def test_shards_are_served_shown_and_checked(node, zaichik, topics):
     process, port = node()
     told = ready(process)
@@ -88,6 +96,8 @@ def test_shards_are_served_shown_and_checked(node, zaichik, topics):
         ("a", addresses["1"], 0),
     ]
     assert "a        127.0.0.1:" in zaichik("cluster", *at).out
+    # What every shard has for itself is nowhere misplaced.
+    anyio.run(follow_all_topics, addresses["0"])
     # A plain client at the wrong shard makes no second topic of a name (CL-2b) ...
     refused = zaichik("publish", topics[0], "x", *at)
     assert "NO_SUCH_TOPIC" in refused.err

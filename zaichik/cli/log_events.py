@@ -229,6 +229,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
         "machine",
     ),
     "shard %d has not taken the map: %s": ("map_refused", "shard", "reason"),
+    "shard %d has lost the map: %s": ("map_lost", "shard", "reason"),
     "the record of shard %d cannot be read, and is passed over: %s": (
         "record_unreadable",
         "shard",

@@ -5,13 +5,17 @@ from types import SimpleNamespace
 
 import anyio
 import pytest
+from brokers import real_broker
 
-from zaichik import ConnectFailed
+import zaichik
+from zaichik import BrokerError, ConnectFailed
 from zaichik.apps.cluster import hosting as hosting_module
 from zaichik.apps.cluster.broker_process import NotStarted
-from zaichik.apps.cluster.hosting import BrokerHosting
-from zaichik.client.cluster.map import ClusterMap, Shard
+from zaichik.apps.cluster.hosting import BrokerHosting, publish_map, watch_map
+from zaichik.client.cluster.map import TOPIC, ClusterMap, Shard
+from zaichik.client.endpoint import Endpoint
 from zaichik.net.background import BackgroundTasks
+from zaichik_protocol import Error, ErrorCode
 
 pytestmark = pytest.mark.anyio
 GUARD_S = 30
@@ -34,6 +38,8 @@ class Brokers:
         self.refuses = 0
         self.fails_to_publish = 0
         self.slow_to_stop = None
+        self.replaced = anyio.Event()
+        self.watch_fails = None
 
     def note(self):
         self.changed.set()
@@ -78,6 +84,12 @@ class Brokers:
         self.published.append((shard, ClusterMap.parse(payload).features))
         self.note()
 
+    async def watch(self, shard, payload):
+        if self.watch_fails is not None:
+            raise self.watch_fails
+        await self.replaced.wait()
+        self.replaced = anyio.Event()
+
 
 @pytest.fixture
 async def brokers(monkeypatch):
@@ -89,7 +101,7 @@ async def brokers(monkeypatch):
 @asynccontextmanager
 async def hosted(brokers):
     async with BackgroundTasks() as tasks:
-        yield BrokerHosting(brokers.launch, brokers.publish, tasks.group)
+        yield BrokerHosting(brokers.launch, brokers.publish, brokers.watch, tasks.group)
 
 
 async def test_what_is_to_be_served_is_started_and_has_the_map(brokers):
@@ -157,6 +169,31 @@ async def test_a_map_that_was_not_taken_is_published_again(brokers, caplog):
     assert caplog.text.count("has not taken the map") == 2
 
 
+async def test_a_map_that_somebody_else_has_replaced_is_published_again(brokers, caplog):
+    """Clients could not use the cluster before it changes the next time."""
+    async with hosted(brokers) as hosting:
+        hosting.publish(a_map())
+        hosting.serve(frozenset({0}))
+        await brokers.until(lambda: brokers.published == [(0, 0)])
+        brokers.replaced.set()
+        await brokers.until(lambda: brokers.published == [(0, 0), (0, 0)])
+        hosting.publish(a_map(5))
+        await brokers.until(lambda: brokers.published[2:] == [(0, 5)])
+    assert caplog.text.count("has lost the map") == 1
+
+
+async def test_a_node_that_may_not_read_the_map_trusts_in_what_it_has_published(brokers):
+    brokers.watch_fails = BrokerError.of(Error(1, ErrorCode.FORBIDDEN, 0, "", 0, "no"))
+    async with hosted(brokers) as hosting:
+        hosting.publish(a_map())
+        hosting.serve(frozenset({0}))
+        await brokers.until(lambda: brokers.published)
+        await anyio.wait_all_tasks_blocked()
+        assert brokers.published == [(0, 0)]
+        hosting.publish(a_map(5))
+        await brokers.until(lambda: brokers.published[1:] == [(0, 5)])
+
+
 async def test_a_shard_that_comes_back_while_it_stops_is_started_after_that(brokers):
     """Two brokers would want its port and its folder."""
     async with hosted(brokers) as hosting:
@@ -172,3 +209,29 @@ async def test_a_shard_that_comes_back_while_it_stops_is_started_after_that(brok
         brokers.slow_to_stop.set()
         await brokers.until(lambda: brokers.starts == [0, 0])
         brokers.slow_to_stop = None
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("damage", ["publish", "delete"])
+async def test_what_takes_the_place_of_the_map_is_noticed(monkeypatch, damage, before):
+    monkeypatch.setattr(hosting_module, "LOOK_S", 0.001)
+    async with real_broker() as broker, zaichik.connect(port=broker.port) as client:
+        place = Endpoint("127.0.0.1", broker.port)
+        with anyio.fail_after(GUARD_S):
+            await publish_map(place, b"ours")
+            with anyio.move_on_after(0.05) as looking:
+                await watch_map(place, b"ours")
+            assert looking.cancelled_caught
+
+            async def replace():
+                if damage == "delete":
+                    await client.delete_topic(TOPIC)
+                else:
+                    await client.publish(TOPIC, b"theirs")
+
+            if before:
+                await replace()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(watch_map, place, b"ours")
+                if not before:
+                    await replace()

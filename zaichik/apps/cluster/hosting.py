@@ -1,8 +1,8 @@
 """Keeps the brokers of a node's shards running, and has each of them keep the map.
 
-A task for each shard starts its broker, publishes to it whatever the map becomes, and starts it
-again when it has ended: at once, and then after longer and longer pauses. That needs nobody's
-agreement, since a shard's address is fixed (CL-2).
+A task for each shard starts its broker, publishes to it whatever the map becomes, or if somebody
+else has published in its place, and starts it again when it has ended: at once, and then after
+longer and longer pauses. That needs nobody's agreement, since a shard's address is fixed (CL-2).
 """
 
 import logging
@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 import zaichik
-from zaichik import ZaichikError
+from zaichik import Forbidden, ZaichikError
 from zaichik.apps.cluster.broker_process import Broker, NotStarted
 from zaichik.client.cluster.map import TOPIC, ClusterMap
 from zaichik.client.endpoint import Endpoint
@@ -28,9 +28,13 @@ LONGEST_PAUSE_S = 10.0
 WELL_S = 10.0
 PUBLISH_PAUSE_S = 0.5
 PUBLISH_S = 5.0
+LOOK_S = 15.0  # from one look at what a broker keeps to the next
+# The broker is a process of this machine, whose end is noticed anyway; pings would only cost time.
+WATCH_SILENCE_S = 3600.0
 
 Launcher = Callable[[int], AbstractAsyncContextManager[Broker]]
 Publisher = Callable[[Endpoint, bytes], Awaitable[None]]
+Watcher = Callable[[Endpoint, bytes], Awaitable[None]]
 
 
 class BrokerHosting:
@@ -39,12 +43,16 @@ class BrokerHosting:
     Args:
         launch: returns the running broker of a shard, for a block.
         publish: has a broker keep a map.
+        watch: returns once a broker keeps another one.
         tasks: where they run; cancelled, it stops them in order.
     """
 
-    def __init__(self, launch: Launcher, publish: Publisher, tasks: TaskGroup) -> None:
+    def __init__(
+        self, launch: Launcher, publish: Publisher, watch: Watcher, tasks: TaskGroup
+    ) -> None:
         self._launch = launch
         self._publish = publish
+        self._watch = watch
         self._tasks = tasks
         self._wanted: frozenset[int] = frozenset()
         # By shard, from the start of its first broker until its last one has stopped.
@@ -128,26 +136,50 @@ class BrokerHosting:
         return code
 
     async def _keep_published(self, shard: int, broker: Broker) -> None:
-        published: bytes | None = None
         pause = PUBLISH_PAUSE_S
         while True:
             payload, changed = self._map, self._map_changed
-            if payload is None or payload == published:
+            if payload is None:
                 await changed.wait()
                 continue
             try:
                 with anyio.fail_after(PUBLISH_S):
                     await self._publish(broker.endpoint, payload)
+                pause = PUBLISH_PAUSE_S
+                self._ready.add(shard)
+                self._tell()
+                lost = await self._until_replaced(broker.endpoint, payload, changed)
+                if lost:
+                    logger.warning("shard %d has lost the map: %s", shard, lost)
+                    await anyio.sleep(pause)
             except (ZaichikError, OSError) as error:
                 # TimeoutError is an OSError. A broker that is about to end is told of elsewhere.
                 logger.warning("shard %d has not taken the map: %s", shard, error)
                 await anyio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
-                continue
-            published = payload
-            pause = PUBLISH_PAUSE_S
-            self._ready.add(shard)
-            self._tell()
+
+    async def _until_replaced(
+        self, endpoint: Endpoint, payload: bytes, changed: anyio.Event
+    ) -> str:
+        """Returns, once there is another map, ""; once the broker has lost this one, why."""
+        problem = ""
+        async with anyio.create_task_group() as tasks:
+
+            async def leave() -> None:
+                await changed.wait()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(leave)
+            try:
+                await self._watch(endpoint, payload)
+                problem = "somebody else has published to its topic"
+            except Forbidden:
+                # A node that may not read what it has published trusts in it.
+                await anyio.sleep_forever()
+            except (ZaichikError, OSError) as error:
+                problem = str(error)
+            tasks.cancel_scope.cancel()
+        return problem
 
 
 async def publish_map(endpoint: Endpoint, payload: bytes) -> None:
@@ -159,3 +191,34 @@ async def publish_map(endpoint: Endpoint, payload: bytes) -> None:
     async with zaichik.connect(endpoint, name="zaichik cluster", reconnect=0) as client:
         await client.create_topic(TOPIC, capacity=1, retention_ttl="forever", durable=False)
         await client.publish(TOPIC, payload)
+
+
+async def watch_map(endpoint: Endpoint, payload: bytes) -> None:
+    """Return once a broker keeps another message than this one, or none.
+
+    It looks now and then: a subscription that idles would cost a program ten times as much.
+
+    Raises:
+        ZaichikError: nothing is heard of the broker.
+    """
+    async with zaichik.connect(
+        endpoint, name="zaichik cluster", reconnect=0, silence_timeout=WATCH_SILENCE_S
+    ) as client:
+        kept = await _kept(client)
+        if kept is None or not await _is_kept(client, payload):
+            return
+        while await _kept(client) == kept:  # noqa: ASYNC110 (nobody here would set an event)
+            await anyio.sleep(LOOK_S)
+
+
+async def _kept(client: zaichik.Client) -> tuple[int, int] | None:
+    """Returns what tells the message that a broker keeps from all others; None: it has no topic."""
+    state = await client.topic(TOPIC)
+    return state and (state["epoch"], state["next_offset"])
+
+
+async def _is_kept(client: zaichik.Client, payload: bytes) -> bool:
+    async with client.subscribe(TOPIC, credit=1) as subscription:
+        async for message in subscription:
+            return bytes(message.payload) == payload
+    return False

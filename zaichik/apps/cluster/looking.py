@@ -8,6 +8,7 @@ import anyio
 
 import zaichik
 from zaichik import Client, ZaichikError
+from zaichik.client.cluster.cluster import OF_EACH
 from zaichik.client.cluster.hashing import shard_of
 from zaichik.client.cluster.map import TOPIC, ClusterMap
 from zaichik.client.endpoint import Endpoint, endpoint
@@ -25,7 +26,8 @@ class Seen:
     """What a shard answered.
 
     Attributes:
-        topics: its topics' names, without the broker's own and the map; None: it did not answer.
+        topics: its topics' names, without the map and `$topics`, which every shard has; None: it
+            did not answer.
         problem: why it did not answer; "" if it did.
     """
 
@@ -89,7 +91,7 @@ async def _asked(broker: Endpoint) -> Seen:
                 names = [str(row["name"]) for row in await client.topics()]
     except (ZaichikError, OSError) as error:
         return Seen(None, str(error) or "it took too long")
-    return Seen(tuple(name for name in names if name != TOPIC))
+    return Seen(tuple(name for name in names if name not in OF_EACH))
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from zaichik.apps.cluster.coordinator import Coordinator, Known, Machine, Overdue, Retry
 from zaichik.apps.cluster.engine import Engine, Event, Listener, State, StateChanged
 from zaichik.apps.cluster.folder import Folder
-from zaichik.apps.cluster.hosting import BrokerHosting, Launcher, Publisher
+from zaichik.apps.cluster.hosting import BrokerHosting, Launcher, Publisher, Watcher
 from zaichik.net.background import BackgroundTasks
 
 logger = logging.getLogger("zaichik.cluster.node")
@@ -60,6 +60,7 @@ class Node:
         folder: its folder.
         launch: returns the running broker of a shard, for a block.
         publish: has a broker keep a map.
+        watch: returns once a broker keeps another one.
         session_s: the silence after which the engine takes a machine for gone.
         serves_alone: whether to serve what was known last before the engine has answered.
         now_us: the clock.
@@ -72,6 +73,7 @@ class Node:
         folder: Folder,
         launch: Launcher,
         publish: Publisher,
+        watch: Watcher,
         *,
         session_s: float,
         serves_alone: bool,
@@ -82,6 +84,7 @@ class Node:
         self._folder = folder
         self._launch = launch
         self._publish = publish
+        self._watch = watch
         self._session_s = session_s
         self._serves_alone = serves_alone
         self._now_us = now_us
@@ -112,7 +115,7 @@ class Node:
             BackgroundTasks() as brokers,
             BackgroundTasks() as beside,
         ):
-            hosting = BrokerHosting(self._launch, self._publish, brokers.group)
+            hosting = BrokerHosting(self._launch, self._publish, self._watch, brokers.group)
             self._hosting = hosting
             coordinator = Coordinator(
                 self._machine,

@@ -311,7 +311,7 @@ def _node(
 ) -> "Node":
     from zaichik.apps.cluster.broker_process import Launch, running_broker_process
     from zaichik.apps.cluster.coordinator import Machine
-    from zaichik.apps.cluster.hosting import publish_map
+    from zaichik.apps.cluster.hosting import publish_map, watch_map
     from zaichik.apps.cluster.node import Node
     from zaichik.apps.cluster.records import Presence
 
@@ -339,6 +339,7 @@ def _node(
         folder,
         partial(running_broker_process, launch),
         lambda broker, payload: publish_map(_logged_in(broker, settings), payload),
+        lambda broker, payload: watch_map(_logged_in(broker, settings), payload),
         session_s=settings.session,
         serves_alone=bool(settings.serve_alone),
         now_us=SystemClock().now_us,
