@@ -76,7 +76,13 @@ class Machine:
         )
         brokers = {}
         for pid in map(int, found.stdout.split()):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            # One that is about to end has no words any more.
+            if b"--port" not in words:
+                continue
             brokers[int(words[words.index(b"--port") + 1]) - self.first_port] = pid
         return brokers
 
