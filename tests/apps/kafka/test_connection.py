@@ -360,16 +360,18 @@ async def test_what_is_sent_after_a_request_that_waits_is_answered_to_the_last_b
 
 
 async def test_a_request_that_finds_no_memory_ends_its_connection(monkeypatch, caplog):
-    """Others have it: here it's a request that is never complete."""
-    monkeypatch.setattr(memory_module, "MAX_REQUESTS", 1000)
+    """Others have it: here it's a request that is never complete. Small ones need none."""
+    size = frames.MAX_SMALL + 1
+    monkeypatch.setattr(memory_module, "MAX_REQUESTS", size)
     monkeypatch.setattr(memory_module, "WAIT_SECONDS", 0)
     caplog.set_level("INFO")
     async with gateway() as running, running.connected() as one:
-        await one.stream.send(struct.pack(">i", 1000) + bytes(10))
+        await one.stream.send(struct.pack(">i", size) + bytes(10))
         while not running.gateway.shared.memory.requests.taken:
             await anyio.lowlevel.checkpoint()
         async with running.connected() as other:
-            await other.send(MetadataRequest(topics=[], allow_auto_topic_creation=False), 4)
+            assert (await other.produce("a", batch((None, b"1")))).error_code == 0
+            await other.stream.send(struct.pack(">i", size) + bytes(10))
             assert await other.ended()
         while "requests have as much memory as they may" not in caplog.text:
             await anyio.lowlevel.checkpoint()

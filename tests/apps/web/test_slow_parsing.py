@@ -65,10 +65,18 @@ class Task:
 
 
 class Transport:
-    """Attributes: is_reading: whether more would be read."""
+    """One whose client reads nothing, so what is written stays.
+
+    Attributes:
+        is_reading: whether more would be read.
+        is_closed: whether it is about to close.
+        written: what was written.
+    """
 
     def __init__(self):
         self.is_reading = True
+        self.is_closed = False
+        self.written = b""
 
     def pause_reading(self):
         self.is_reading = False
@@ -77,13 +85,16 @@ class Transport:
         self.is_reading = True
 
     def is_closing(self):
-        return False
+        return self.is_closed
+
+    def write(self, data):
+        self.written += data
 
     def get_extra_info(self, _):
         return None
 
     def abort(self):
-        pass
+        self.is_closed = True
 
     close = abort
 
@@ -158,6 +169,17 @@ def test_what_takes_long_waits_in_between_and_is_not_read_meanwhile(served, pric
     while loop.parsing():
         loop.go_on()
     assert (lane.count, client.transport.is_reading) == (0, True)
+
+
+def test_what_comes_after_a_refused_request_is_not_parsed(served):
+    """A connection that is about to close cannot be refused once more."""
+    loop, _, connect = served
+    client = connect()
+    client.data_received(b"nonsense\r\n\r\n" * SLICE_BYTES)
+    assert client.transport.is_closed
+    loop.go_on()
+    assert loop.parsing() == []
+    assert client.transport.written.count(b"400 Bad Request") == 1
 
 
 def test_a_slice_that_took_long_by_chance_is_free(served, price):

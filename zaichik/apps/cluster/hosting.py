@@ -214,7 +214,9 @@ async def watch_map(endpoint: Endpoint, payload: bytes) -> None:
 async def _kept(client: zaichik.Client) -> tuple[int, int] | None:
     """Returns what tells the message that a broker keeps from all others; None: it has no topic."""
     state = await client.topic(TOPIC)
-    return None if state is None else (state["epoch"], state["next_offset"])
+    if state is None:
+        return None
+    return state["epoch"], state["next_offset"]
 
 
 async def _is_kept(client: zaichik.Client, payload: bytes) -> bool:

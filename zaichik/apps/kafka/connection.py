@@ -184,7 +184,7 @@ class Connection:
         Raises:
             NoMemory: the requests of others have all that there is.
         """
-        if self._session is None:
+        if self._session is None or size <= frames.MAX_SMALL:
             return await self._response(await self._taken(size))
         async with self._shared.memory.requests.taking(self._session.user, size):
             return await self._response(await self._taken(size))

@@ -23,6 +23,8 @@ HEAD = Struct(">hhih")  # the last is the length of the client's id, -1 for none
 MAX_REQUEST = 4 * 1024 * 1024
 # Before a login: what a client tells of itself, and the login.
 MAX_LOGIN = 64 * 1024
+# So much takes no memory that others may have: a heartbeat does not wait behind large batches.
+MAX_SMALL = 64 * 1024
 # Only Produce has records, which are not looked at one by one: others are all small elements, and
 # decoding them keeps all clients waiting, half a second for a mebibyte.
 MAX_OTHER = 1024 * 1024

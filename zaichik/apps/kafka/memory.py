@@ -3,7 +3,7 @@
 Each connection is bounded, but 256 of them could hold gigabytes together. So three things are
 bounded in all connections together:
 
-    requests   received, from the size of a request on until it is answered
+    requests   received, from the size of a request on until it is answered; small ones take none
     batches    their records, while they are unpacked and until they are stored
     responses  fetched, from when they are made until they are read
 

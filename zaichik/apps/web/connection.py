@@ -190,6 +190,9 @@ class Connection(H11Protocol):
     def _parse_on(self) -> None:
         self._parsing = None
         self._leave_lane()
+        if self.transport.is_closing():
+            # It was refused, and what has come after that is no request.
+            self._unparsed = b""
         if self._unparsed:
             self._parse()
         if self._parsing is None:
