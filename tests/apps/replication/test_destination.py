@@ -1,6 +1,8 @@
 """The topic of Kafka: made so that it loses nothing, or checked for what would."""
 
 import threading
+from concurrent.futures import Future
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaError
@@ -139,3 +141,21 @@ def test_a_topic_that_was_just_made_is_waited_for(kafka):
 
     kafka.before = before
     assert place.checked().cluster == CLUSTER
+
+
+def test_a_client_that_waits_for_a_lost_controller_is_replaced(kafka, monkeypatch):
+    """It would wait until that very server is back, though others could answer."""
+    makes = kafka.admin
+    made = []
+
+    def admin():
+        made.append(makes())
+        if len(made) == 1:
+            waits = Future()
+            waits.set_exception(refusal(KafkaError._TIMED_OUT))
+            made[0].describe_topics = Mock(side_effect=[{"orders": waits}])
+        return made[-1]
+
+    monkeypatch.setattr(kafka, "admin", admin)
+    assert destination(kafka).topic_id()
+    assert len(made) == 2

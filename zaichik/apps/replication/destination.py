@@ -30,6 +30,7 @@ from zaichik.apps.replication.servers import (
     Servers,
     Waiting,
     error_of,
+    is_away,
     reason_of,
 )
 
@@ -80,6 +81,7 @@ class Destination:
         self._replication = replication
         self._accepted = accepted
         self._needed = max_message + MOST_OVERHEAD
+        self._servers = servers
         # It outlives the questions: without it they would be given up.
         self._admin: AdminClient = servers.admin()
         # Until then, a server of Kafka that does not know the topic may only be slow.
@@ -228,7 +230,13 @@ class Destination:
     def _answer(self, begin: Callable[[], Any]) -> Any:
         # Has it say what it has to say, which it would keep for ever.
         self._admin.poll(0)
-        return self._waiting.result_of(_only(begin()))
+        try:
+            return self._waiting.result_of(_only(begin()))
+        except KafkaException as error:
+            if is_away(error):
+                # It waits for the server that was the controller, also if another one is by now.
+                self._admin = self._servers.admin()
+            raise
 
 
 def _only(answers: Future[Any] | Mapping[Any, Future[Any]]) -> Future[Any]:
