@@ -79,12 +79,13 @@ async def test_a_client_that_waits_keeps_nobody_else_waiting():
         replicated() as (running, bridge),
         running.connected() as writer,
         running.connected() as other,
+        running.connected() as reader,
     ):
-        await other.subscribe("a")
+        await reader.subscribe("a")
         await writer.send(message(1))
-        assert (await other.message()).payload == b"1"
+        assert (await reader.message()).payload == b"1"
         await other.publish("a", b"x", qos=0)
-        assert (await other.message()).payload == b"x"
+        assert (await reader.message()).payload == b"x"
         await bridge.has(1)
         assert await writer.read() == PubAck(1)
 

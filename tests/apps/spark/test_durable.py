@@ -12,6 +12,7 @@ from embedded import START_US, embedded_broker
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import LongType, StructField, StructType
 
+from zaichik import blocking
 from zaichik.apps.spark import reading
 from zaichik.apps.spark.columns import MESSAGES
 from zaichik.apps.spark.reading import CannotRead, Range
@@ -127,7 +128,7 @@ def test_a_task_waits_for_a_broker_that_is_restarted(broker, epoch, monkeypatch)
     ranges = table.partitions()
     broker.stop()
     failed = threading.Event()
-    true_connect = reading.blocking.connect
+    true_connect = blocking.connect
 
     def connect(*arguments, **options):
         if failed.is_set():
@@ -135,7 +136,7 @@ def test_a_task_waits_for_a_broker_that_is_restarted(broker, epoch, monkeypatch)
         failed.set()
         return true_connect(*arguments, **options)
 
-    monkeypatch.setattr(reading.blocking, "connect", connect)
+    monkeypatch.setattr(blocking, "connect", connect)
     assert read(table, ranges) == list(range(MANY))
     assert failed.is_set()
 
