@@ -154,15 +154,22 @@ class Gateway:
             logins = Logins(self._endpoint, self._client, tasks, now_us, self._reconnect_s)
             state = State(self._client, self._options, logins, tasks, now_us, self._counters)
             tasks.start_soon(self._hold, claim, state)
-            await state.load()
-            self.state = state
             try:
-                await self._serve_all(state, ready)
+                await state.load()
+                self.state = state
+                await self._serve_loaded(state, ready)
             finally:
-                # All connections have ended by now, and have left everything as it is to be.
                 with anyio.move_on_after(STOP_SECONDS, shield=True):
-                    await state.aclose()
+                    await state.release()
             tasks.cancel_scope.cancel()
+
+    async def _serve_loaded(self, state: State, ready: Callable[[], None]) -> None:
+        try:
+            await self._serve_all(state, ready)
+        finally:
+            # All connections have ended by now, and have left everything as it is to be.
+            with anyio.move_on_after(STOP_SECONDS, shield=True):
+                await state.aclose()
 
     async def _hold(self, claim: Claim, state: State) -> None:
         """End a state that another gateway has read by now, without storing anything of it."""

@@ -42,14 +42,15 @@ class Keeper:
         """
         if offset == self._offset:
             return
-        stack = AsyncExitStack()
-        held = await stack.enter_async_context(self._begun(NAMES[self._turn], offset))
-        if self._held is not None:
-            # It has ended already if another program has taken the name.
-            with suppress(NoSuchSubscription):
-                await self._held.forget()
-        await self._stack.aclose()
-        self._stack = stack
+        # If this fails on the way, the earlier subscription is the one that is held.
+        async with AsyncExitStack() as stack:
+            held = await stack.enter_async_context(self._begun(NAMES[self._turn], offset))
+            if self._held is not None:
+                # It has ended already if another program has taken the name.
+                with suppress(NoSuchSubscription):
+                    await self._held.forget()
+            await self._stack.aclose()
+            self._stack = stack.pop_all()
         self._held = held
         self._offset = offset
         self._turn = 1 - self._turn

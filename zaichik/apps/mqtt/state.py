@@ -5,6 +5,7 @@ It is made from what the topics say, and made again if the broker has lost them.
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -317,16 +318,21 @@ class State:
             await keeper.hold(self.sessions.lowest(space))
 
     async def aclose(self) -> None:
-        """Store everything a last time, and leave the broker's names where they are."""
+        """Store everything a last time."""
         if self.is_over:
             return
         try:
             await self.wills.publish_due()
             await self.save()
-            for keeper in self._keepers.values():
-                await keeper.aclose()
         except ZaichikError as error:
             logger.warning("the gateway's state could not be stored: %s", error)
+
+    async def release(self) -> None:
+        """Leave the broker's names where they are. A state that was not loaded has some, too."""
+        for keeper in self._keepers.values():
+            # The broker may be gone, or has lost them.
+            with suppress(ZaichikError):
+                await keeper.aclose()
 
 
 def _check_topic(topic: str) -> None:
