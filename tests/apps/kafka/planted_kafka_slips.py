@@ -4,49 +4,13 @@
 the test that is named must notice it.
 """
 
-from dataclasses import dataclass
-
-from planting import plant, planted
-
-
-@dataclass(frozen=True)
-class KafkaSlip:
-    """A wrong line.
-
-    Attributes:
-        name: what is wrong.
-        where: the method or function that has it.
-        right: what stands there, an expression or statements; `wrong` stands there instead.
-        caught_by: the test that notices it, as module:function.
-        arguments: of that test, besides fixtures.
-        nth: which one, counted from 1, if what is right is there several times.
-    """
-
-    name: str
-    where: str
-    right: str
-    wrong: str
-    caught_by: str
-    arguments: tuple = ()
-    nth: int = 0
-
-    @property
-    def test(self) -> str:
-        """The file of the test below `tests`, and its name."""
-        module, _, function = self.caught_by.partition(":")
-        return f"apps/kafka/{module}.py::{function}"
-
-    def planted(self):
-        """The file that has the slip, and its text with it."""
-        return planted(self.where, self.right, self.wrong, self.nth)
-
-    def plant(self, monkeypatch):
-        """Replace the method by the wrong one, which uses all else as it is."""
-        plant(monkeypatch, self.where, self.right, self.wrong, self.nth)
+from running_slips import RunningSlip
 
 
 def slip(name, where, right, wrong, caught_by, *arguments, nth=0):
-    return KafkaSlip(name, f"kafka.{where}", right, wrong, caught_by, arguments, nth)
+    return RunningSlip(
+        "apps/kafka", name, f"kafka.{where}", right, wrong, caught_by, arguments, nth
+    )
 
 
 SIMULATION = "test_groups_simulation:run_once"

@@ -4,47 +4,13 @@
 the test that is named must notice it.
 """
 
-from dataclasses import dataclass
-
-from planting import plant, planted
-
-
-@dataclass(frozen=True)
-class BridgeSlip:
-    """A wrong line.
-
-    Attributes:
-        name: what is wrong.
-        where: the method or function that has it.
-        right: what stands there, an expression or statements; `wrong` stands there instead.
-        caught_by: the test that notices it, as module:function.
-        arguments: of that test, besides fixtures.
-    """
-
-    name: str
-    where: str
-    right: str
-    wrong: str
-    caught_by: str
-    arguments: tuple = ()
-
-    @property
-    def test(self) -> str:
-        """The file of the test below `tests`, and its name."""
-        module, _, function = self.caught_by.partition(":")
-        return f"apps/replication/{module}.py::{function}"
-
-    def planted(self):
-        """The file that has the slip, and its text with it."""
-        return planted(self.where, self.right, self.wrong, 0)
-
-    def plant(self, monkeypatch):
-        """Replace the method by the wrong one, which uses all else as it is."""
-        plant(monkeypatch, self.where, self.right, self.wrong, 0)
+from running_slips import RunningSlip
 
 
 def slip(name, where, right, wrong, caught_by, *arguments):
-    return BridgeSlip(name, f"replication.{where}", right, wrong, caught_by, arguments)
+    return RunningSlip(
+        "apps/replication", name, f"replication.{where}", right, wrong, caught_by, arguments
+    )
 
 
 KILLED = "test_bridge:test_each_message_once_wherever_it_is_killed"
