@@ -8,6 +8,10 @@ import subprocess
 import sys
 
 import pytest
+from replicating import LOSSLESS
+
+from zaichik.client import blocking
+from zaichik.client.replication.watermark import Watermark, topic_of
 
 pytestmark = pytest.mark.unmeasured  # each command has tests of its own
 
@@ -68,10 +72,26 @@ def test_of_the_program(zaichik, start, connect, typed, monkeypatch):
     typed(more)
 
 
+@pytest.fixture
+def bridged(connect):
+    """A topic of bills that a bridge is said to have taken to Kafka, whatever comes."""
+    host, _, port = connect["ZAICHIK_CONNECT"].rpartition(":")
+    with blocking.connect(host, int(port)) as client:
+        epoch = client.create_topic("bills", **LOSSLESS).epoch
+        client.create_topic(topic_of("bills"), capacity=1, retention_ttl="forever")
+        client.publish(topic_of("bills"), Watermark(epoch, 1_000_000, ()).encoded())
+
+
+def without_a_cluster(lines):
+    """The others take several brokers, and are typed where there are some."""
+    return [line for line in lines if "--cluster" not in line]
+
+
+@pytest.mark.usefixtures("bridged")
 def test_of_publish(zaichik, typed, tmp_path):
     (tmp_path / "access.log").write_text("10.0.0.1 GET /\n")
     (tmp_path / "orders.jsonl").write_text('{"customer": "alice"}\n')
-    lines = examples(zaichik, "publish")
+    lines = without_a_cluster(examples(zaichik, "publish"))
     reader = next(line for line in lines if line.startswith("zaichik subscribe"))
     for line in lines:
         if line != reader:
@@ -81,14 +101,16 @@ def test_of_publish(zaichik, typed, tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("bridged")
 def test_of_subscribe(zaichik, typed):
-    create, publish, first, *others = examples(zaichik, "subscribe")
+    create, publish, first, *others = without_a_cluster(examples(zaichik, "subscribe"))
     typed(create)
     typed(publish)
     assert typed(f"{first} --count 3").splitlines() == ["one", "two", "three"]
     # That of a pattern needs a topic that matches.
     typed("zaichik create orders.de --retention forever")
     typed("zaichik publish orders.de four")
+    typed("zaichik publish bills 1 2 3")
     for line in others:
         if "*" in line:
             typed(f"{line} --count 1")

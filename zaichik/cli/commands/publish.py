@@ -25,7 +25,7 @@ Examples:
   zaichik publish log --file access.log --key-regex '^(\S+)'
   zaichik publish orders --file orders.jsonl --key-json customer
   zaichik publish rates --key EUR --tombstone   # delete a key from a table
-  zaichik publish orders pears --acked-by kafka # returns when Kafka has it, too
+  zaichik publish bills 7.99 --acked-by kafka   # returns when Kafka has it, too
   zaichik publish orders one --cluster 10.0.0.1:8900    # wherever orders is
 
 With --key-regex or --key-json, a message in which no key is found is published without one.

@@ -20,7 +20,7 @@ Examples:
   zaichik subscribe orders --name billing            # where billing stopped
   zaichik subscribe orders --name billing --forget   # drop its position
   zaichik subscribe 'orders.*'                       # orders.de, orders.fr ...
-  zaichik subscribe orders --acked-by kafka          # only what Kafka has, too
+  zaichik subscribe bills --acked-by kafka           # only what Kafka has, too
   zaichik subscribe 'orders.*' --cluster 10.0.0.1:8900   # of all its shards
 
 A TOPIC with a * is a pattern: * stands for one or more characters but a dot, ** for any number of
