@@ -60,13 +60,13 @@ def is_next_passed(chapter):
     return snapshots.facts(chapter.folder).get("next") == "passed"
 
 
-async def outcome(name, launcher, pace):
+async def result(name, launcher, pace):
     """Of one check with one seed; neighbours have different patterns."""
     number = list(CHECKS).index(name)
-    return (await run_check(CHECKS[name], launcher, [number], pace)).outcome
+    return await run_check(CHECKS[name], launcher, [number], pace)
 
 
-async def outcomes(names, launcher):
+async def results(names, launcher):
     """Of several checks: some at once; those that load the machine, or that time decided nothing
     about, one by one.
     """
@@ -75,7 +75,7 @@ async def outcomes(names, launcher):
 
     async def one(name):
         async with limit:
-            came[name] = await outcome(name, launcher, PATIENT)
+            came[name] = await result(name, launcher, PATIENT)
 
     async with anyio.create_task_group() as tasks:
         for name in names:
@@ -84,9 +84,18 @@ async def outcomes(names, launcher):
     for name in names:
         if name in ALONE:
             await one(name)
-        elif came[name] == "inconclusive":
-            came[name] = await outcome(name, launcher, UNHURRIED)
+        elif came[name].outcome == "inconclusive":
+            came[name] = await result(name, launcher, UNHURRIED)
     return came
+
+
+def assert_passed(came):
+    """If not, each tells what was wrong."""
+    assert [
+        (name, result.outcome, result.failure, result.reason, result.output)
+        for name, result in came.items()
+        if result.outcome != "passed"
+    ] == []
 
 
 @each_step
@@ -97,7 +106,7 @@ async def test_a_step_passes_the_stages_of_its_chapter(chapter, name, broker):
     else:
         mine = [stage for stage in STAGES[: claim + 1] if stage.chapter == chapter.number]
         names = checks_of(mine or STAGES[claim : claim + 1])
-    assert await outcomes(names, broker) == dict.fromkeys(names, "passed")
+    assert_passed(await results(names, broker))
 
 
 @pytest.mark.full
@@ -105,7 +114,7 @@ async def test_a_step_passes_the_stages_of_its_chapter(chapter, name, broker):
 async def test_a_step_passes_every_stage_up_to_there(chapter, name, broker):
     claim = chapter.stages[name]
     names = [] if isinstance(claim, dict) else checks_of(STAGES[: claim + 1])
-    assert await outcomes(names, broker) == dict.fromkeys(names, "passed")
+    assert_passed(await results(names, broker))
 
 
 @each_step
@@ -117,7 +126,7 @@ async def test_a_step_fails_the_next_stage(chapter, name, broker):
     ):  # what comes after is not for the reader's broker
         return
     for check in names:
-        if await outcome(check, broker, QUICK) == "failed":
+        if (await result(check, broker, QUICK)).outcome == "failed":
             return
     pytest.fail(f"none of {names} fails: does the chapter claim too little?")
 

@@ -245,11 +245,15 @@ async def letters(trial: Trial) -> None:
     ):
         await client.publish(name, trial.message(), first_offset=0)
     for name in (*WORDS, BYTE_ORDER_MARK):
-        await _is_a_topic(trial, client, name)
+        await _is_a_topic(trial, name)
 
 
-async def _is_a_topic(trial: Trial, client: Connection, name: str) -> None:
-    """Check that a name makes a topic. Other trials may use it at the same time."""
+async def _is_a_topic(trial: Trial, name: str) -> None:
+    """Check that a name makes a topic. Other trials may use it at the same time.
+
+    A reader stays one until its connection ends: Unsubscribe comes in a later stage.
+    """
+    client = await trial.client()
     epoch = (await client.create(name))["epoch"]
     subscribed = await client.ok(
         "Subscribe", topic=name, start=LATEST, expect={"epoch": epoch}, credit_bytes=2**32 - 1
@@ -260,7 +264,6 @@ async def _is_a_topic(trial: Trial, client: Connection, name: str) -> None:
         (message.key, message.payload) for message in await client.next_messages(subscribed.id)
     ]:
         pass
-    await client.ok("Unsubscribe", subscription=subscribed.id)
 
 
 @STAGE.check(
