@@ -180,6 +180,17 @@ class Line(AsyncResource):
             f"what came is not a frame: {bad.problem}", came=came, wrong=wrong, cause=cause
         )
 
+    async def take_in(self) -> None:
+        """Take all bytes until the server ends its side, for `read` to judge.
+
+        For a server that need not wait for a client that reads slowly, as this one does while it
+        decodes and records. Whatever is wrong with the end, `read` comes upon it.
+        """
+        with suppress(TimeoutError, anyio.EndOfStream, anyio.BrokenResourceError, OSError):
+            while True:
+                with anyio.fail_after(self._trial.patience):
+                    self._buffer += await self._stream.receive()
+
     # -- silence, and the end ----------------------------------------------------------------------
 
     async def overhear(self, seconds: float) -> bytes:

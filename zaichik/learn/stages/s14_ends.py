@@ -1,5 +1,7 @@
 """S14, continued: bad frames of all types, and nothing lost at the end, whatever ends it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -7,7 +9,7 @@ import anyio
 from zaichik.learn import layouts, vectors, wire
 from zaichik.learn.backlog import ASKED, CHUNKS, clear, pile_up, requests
 from zaichik.learn.connection import Connection
-from zaichik.learn.failure import Failure
+from zaichik.learn.failure import Failure, Inconclusive
 from zaichik.learn.stages.s14_close import STAGE as STAGE
 from zaichik.learn.trial import Trial
 
@@ -19,6 +21,7 @@ STOPPING = 1  # code of GoAway
 PILES_UP_S, STOPS_S = 0.4, 0.2
 MANY_MORE = 5000  # requests: more replies than a broker keeps before it stops reading
 LINGERS_S, LINGERS_AT_MOST_S = 0.3, 5.0
+WAITS_SURELY_S = 1.0  # a stopping broker, for a client that reads
 NOISE = b"\xff" * 16
 
 
@@ -152,18 +155,22 @@ async def goes_away(trial: Trial) -> None:
             tasks.start_soon(server.terminate)
             # Nobody reads yet, or the backlog would be gone before it stops.
             await anyio.sleep(STOPS_S)
-            last, delivered = await clear(slow, backlog, ASKED)
-            if last is None or delivered < CHUNKS:
-                problem = (
-                    f"of {CHUNKS} messages that were acknowledged, a reader with credit was "
-                    f"sent {delivered}"
-                )
-                raise Failure(
-                    problem,
-                    expected="all of them, and then GoAway",
-                    came=last.name if last else "the end",
-                )
-            slow.must_be(last, "GoAway", code=STOPPING, id=0)
+            stopping = trial.elapsed
+            await slow.take_in()
+            took = trial.elapsed - stopping
+            with _unless_it_gave_up(took):
+                last, delivered = await clear(slow, backlog, ASKED)
+                if last is None or delivered < CHUNKS:
+                    problem = (
+                        f"of {CHUNKS} messages that were acknowledged, a reader with credit was "
+                        f"sent {delivered}"
+                    )
+                    raise Failure(
+                        problem,
+                        expected="all of them, and then GoAway",
+                        came=last.name if last else "the end",
+                    )
+                slow.must_be(last, "GoAway", code=STOPPING, id=0)
             await slow.expect_end()
             await reader.expect_messages(subscription, 0, messages)
             await waiting.expect_messages(stuck, 0, messages[:1])
@@ -171,6 +178,17 @@ async def goes_away(trial: Trial) -> None:
                 await client.expect_frame("GoAway", code=STOPPING, id=0)
                 await client.expect_end()
                 await client.aclose()
+
+
+@contextmanager
+def _unless_it_gave_up(after_s: float) -> Iterator[None]:
+    """If it took so long to read, a cut proves nothing: a broker waits no longer than it likes."""
+    try:
+        yield
+    except Failure:
+        if after_s > WAITS_SURELY_S:
+            raise Inconclusive(f"it took {after_s:.1f} s to read what was left") from None
+        raise
 
 
 @STAGE.check(
