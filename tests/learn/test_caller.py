@@ -9,6 +9,7 @@ from embedded import embedded_broker
 
 from zaichik.learn import wire
 from zaichik.learn.caller import Caller, Silence
+from zaichik.learn.layouts import TABLE, TABLES
 from zaichik.learn.network import between
 
 
@@ -38,6 +39,13 @@ def test_replies_find_their_questions_and_events_wait_for_who_asks(port, caller)
         (b"k", b"one"),
         (b"k", b"two"),
     ]
+
+
+def test_a_client_is_granted_the_features_that_it_asks_for(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        client = Caller(connection, TABLES)
+        client.ask("CreateTopic", topic="t", settings={TABLE: 1})
+        assert client.ask("Subscribe", topic="t").name == "Subscribed"
 
 
 def test_silence_says_how_long_and_an_end_that_it_is_one(port, caller):

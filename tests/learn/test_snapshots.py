@@ -14,6 +14,15 @@ def test_a_chapter_that_stands_apart_begins_with_nothing_and_ends_with_its_own()
     assert list(snapshots.program(CHAPTERS[17])) == ["tiny_log.py"]
 
 
+def test_an_optional_chapter_continues_the_others_and_none_continues_it():
+    known = [chapter.number for chapter in snapshots.earlier(CHAPTERS[18])]
+    assert known == list(range(1, 17))
+    assert snapshots.before(CHAPTERS[18]) == snapshots.program(CHAPTERS[16])
+    later = Chapter(99, "Later", "99-later")
+    assert snapshots.before(later) == snapshots.program(CHAPTERS[16])
+    assert "tables.py" in snapshots.program(CHAPTERS[18])
+
+
 def test_a_step_stores_what_it_changes_and_nothing_else():
     for chapter in CHAPTERS.values():
         program = snapshots.before(chapter)

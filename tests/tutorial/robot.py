@@ -34,7 +34,8 @@ def read(
 
     The program of the chapter before is there, if there is one and it goes on.
     """
-    before = CHAPTERS.get(chapter.number - 1)
+    earlier = snapshots.earlier(chapter.known)
+    before = earlier[-1] if earlier else CHAPTERS.get(chapter.number - 1)
     if before and not snapshots.is_apart(chapter.known):
         catch_up.go(before, folder, catch_up.END)
     reading = Reading(chapter, folder, slow=slow)

@@ -342,6 +342,12 @@ PICTURES = {
         ("damaged", [("group at 0", 8, GOOD), ("bad", 4, BAD), ("group at 8", 5, GOOD), ("group at 17", 7, GOOD)]),
         ("nobody can tell", [("group at 0", 8, GOOD), ("bad", 4, BAD)]),
     ),
+    "18-a-table-in-a-topic/holes.svg": rows(
+        ("published", [("0 apple 30", 6, GOOD), ("1 pear 45", 6, GOOD)]),
+        ("35, in its place", [("0 apple 35", 6, BAD), ("1 pear 45", 6, GOOD)]),
+        ("35, with a hole", [("0", 6, GONE), ("1 pear 45", 6, GOOD), ("2 apple 35", 6, GOOD)]),
+        ("pears deleted", [("0", 6, GONE), ("1", 6, GONE), ("2 apple 35", 6, GOOD), ("3 pear", 6, SOME)]),
+    ),
 }
 
 if __name__ == "__main__":

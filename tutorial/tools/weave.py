@@ -122,7 +122,10 @@ def facts() -> None:
     touched = [name for name, text in end.items() if start.get(name) != text]
     stages = here.stages.get(END)
     passed = "none: there is nothing to judge yet"
-    if stages is not None:
+    if isinstance(stages, dict):
+        names = {check.partition(".")[0] for check in stages["passes"]}
+        passed = f"S0 to S{stages['upto']}, and nearly all of {', '.join(sorted(names))}"
+    elif stages is not None:
         passed = f"S0 to S{stages}" if stages else "S0"
     if here.shipped is not None:
         passed = f"S0 to S{here.shipped}, by the shipped broker"

@@ -30,17 +30,18 @@ class Caller:
 
     Args:
         connection: a socket that is connected to a broker.
+        features: bits of what its Hello says that it knows.
 
     Attributes:
         socket: the same, to send and receive anything but frames.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, features: int = 0) -> None:
         self.socket = connection
         self._bytes = bytearray()
         self._events: deque[Frame] = deque()
         self._ids = count(1)
-        self.ask("Hello")
+        self.ask("Hello", features=features)
 
     def send(self, name: str, /, *, frame_id: int | None = None, **fields: Any) -> int:
         """Send a request without waiting for its reply. Returns its id."""

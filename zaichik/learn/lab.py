@@ -56,9 +56,9 @@ class Broker:
             socket.create_connection((HOST, self.port), timeout=PATIENCE_S)
         )
 
-    def client(self) -> Caller:
-        """A client that has said Hello."""
-        return Caller(self.connect())
+    def client(self, features: int = 0) -> Caller:
+        """A client that has said Hello, and that it knows these features."""
+        return Caller(self.connect(), features)
 
     def memory(self) -> int:
         """The bytes of memory that the program uses, as the system counts them."""

@@ -1,0 +1,26 @@
+"""Exercise 18.1, wrong: a deleted fruit costs nothing.
+
+Fails at: a tombstone deletes its key
+"""
+
+
+class Copy:
+    """What a reader holds of a table."""
+
+    def __init__(self, live: int) -> None:
+        self.values: dict[bytes, bytes] = {}
+        self._live = live
+        self.is_exact = live == 0
+
+    def on_message(self, offset: int, key: bytes, payload: bytes) -> None:
+        """Take in a message."""
+        if key:
+            self.values[key] = payload
+        if offset >= self._live - 1:
+            self.is_exact = True
+
+    def on_missed(self, live: int) -> None:
+        """Begin again: keys may have been deleted unseen."""
+        self.values = {}
+        self._live = live
+        self.is_exact = live == 0
