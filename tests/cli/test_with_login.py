@@ -106,6 +106,6 @@ def test_a_topic_that_is_not_described_may_be_one_that_the_user_may_not_see(
     result = zaichik("describe", "bills")
     assert (result.code, result.out) == (1, "")
     assert (
-        result.err == "zaichik: there is no topic 'bills', or user ana has no right to describe it; "
-        "see: zaichik topics\n"
+        result.err == "zaichik: there is no topic 'bills', or user ana has no right to describe "
+        "it; see: zaichik topics\n"
     )
