@@ -96,3 +96,16 @@ def test_followers_have_no_secret_among_their_arguments(gated, start, monkeypatc
     )
     assert "record" in shown.stdout
     assert gated.token not in shown.stdout
+
+
+def test_a_topic_that_is_not_described_may_be_one_that_the_user_may_not_see(
+    gated, zaichik, monkeypatch
+):
+    """ACC-2: the broker hides which of the two it is, so the sentence has both."""
+    monkeypatch.setenv("ZAICHIK_CONNECT", gated.line())
+    result = zaichik("describe", "bills")
+    assert (result.code, result.out) == (1, "")
+    assert (
+        result.err == "zaichik: there is no topic 'bills', or user ana has no right to describe "
+        "it; see: zaichik topics\n"
+    )

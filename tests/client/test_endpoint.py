@@ -76,6 +76,7 @@ def test_a_line_and_back(user, secret, pins):
         (f"zaichiks://{TOKEN[:-1]}@h:1", "perhaps the line was cut off"),
         ("zaichiks://@h:1", "before the @"),
         ("zaichiks://h", "'zaichiks://h' is not an address"),
+        (TOKEN, "a token alone does not name its broker; write zaichiks://TOKEN@HOST:PORT"),
         ("zaichiks://h:123456", "'123456' is not a port"),
         ("zaichiks://" + "h" * 64 + ":1", "is not a host name"),
     ],

@@ -208,6 +208,11 @@ def _host_and_port(place: str, text: str) -> tuple[str, int]:
     # The system would ask others for the address of that name.
     is_token = TOKEN.match(host)
     if not host or not colon or (":" in host and not is_bracketed) or is_token:
+        if TOKEN.fullmatch(text):
+            raise NotAnAddress(
+                "a token alone does not name its broker; write "
+                f"{ENCRYPTED}://TOKEN@HOST:PORT?pin=sha256:..."
+            )
         example = f"127.0.0.1:{DEFAULT_PORT}"
         raise NotAnAddress(f"{_shown(text)} is not an address; write HOST:PORT, such as {example}")
     try:

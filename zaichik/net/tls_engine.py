@@ -48,6 +48,9 @@ _MEANINGS = (
 # OpenSSL's words.
 _BAD_RECORD, _BAD_RECORD_WORDS = "RECORD_LAYER_FAILURE", "record layer failure"
 
+# OpenSSL's X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, for which Python has no name.
+_SELF_SIGNED = 18
+
 _TYPES = range(20, 25)  # values that the first byte of a record may have
 _HEADER = 5  # bytes: a type, a version, and the length of what follows
 RECORD_BYTES = 16 * 1024  # of data in a record, at most
@@ -83,6 +86,8 @@ class TlsFailed(anyio.BrokenResourceError):
         if isinstance(error, ssl.SSLCertVerificationError):
             why = error.verify_message.rstrip(".")
             text = f"the certificate of the other end is not accepted: {why}"
+            if error.verify_code == _SELF_SIGNED:
+                text += ". One that the broker made itself needs the pin of its login line"
             return cls(reason, text, is_hopeless=True)
         for words, meaning in _MEANINGS:
             if re.search(words, reason):

@@ -98,7 +98,7 @@ async def test_a_user_who_may_not_see_the_topic_is_told_so(rights):
         async with zaichik.connect(bob) as client:
             await client.create_topic("images")
         async with zaichik.connect(ana) as client:
-            assert "is not for this user to see" in await prepare(client, "images")
+            assert "no right to describe it" in await prepare(client, "images")
             async with client.subscribe("images", name="thumbs", shared=True):
                 assert await what_holds(client, "images", "thumbs", "ana") == ""
                 assert (await state_of(client, "images", "thumbs", "ana")).left == 0

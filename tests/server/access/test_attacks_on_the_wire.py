@@ -207,7 +207,7 @@ async def connected_blocking(where, tls):
         ("expired", "certificate has expired"),
         ("wrong host", "Hostname mismatch, certificate is not valid for 'localhost'"),
         ("unknown CA", "unable to get local issuer certificate"),
-        ("self-signed", "self-signed certificate"),
+        ("self-signed", "self-signed certificate.* needs the pin of its login line"),
         ("wrong pin", "shows another certificate .* Nothing was sent"),
     ],
 )

@@ -172,7 +172,7 @@ class Web:
             self.sessions.of(request.cookies.get(self._cookie, "")) or await self.sessions.anybody()
         )
         if found is None:
-            raise HTTPException(401, "log in first")
+            raise HTTPException(401, "log in first; programs do with Authorization: Bearer TOKEN")
         return found
 
     async def _program(self, request: Request) -> Session:

@@ -28,7 +28,10 @@ async def prepare(client: Client, topic: str) -> str:
         created = await _create(client, topic)
     # It is there, and this user may not see it; or subscribing will say what is wrong.
     except (Forbidden, TopicExists):
-        return f"{shown(topic)}: whether it can lose jobs is not for this user to see (describe)"
+        return (
+            f"{shown(topic)}: this user has no right to describe it, so whether it can lose jobs "
+            "is unknown"
+        )
     # It is as good as this broker can make it.
     return _warning(topic, list(losses(created)), SERVE_ADVICE)
 

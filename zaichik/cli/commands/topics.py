@@ -133,6 +133,18 @@ def _that_fit(rows: list[dict[str, str]], width: int) -> list[str]:
     return narrow_table.that_fit(widths, FIRST_TO_GO, width, GAP)
 
 
+async def _not_found(client: Client, name: str) -> str:
+    """Returns a sentence about a topic that the broker does not describe.
+
+    It hides a topic from a user without the right (ACC-2), so the two cases look the same.
+    """
+    text = f"there is no topic '{shown(name)}'"
+    user = (await client.describe()).get("user")
+    if user:
+        text += f", or user {shown(user)} has no right to describe it"
+    return f"{text}; see: zaichik topics"
+
+
 async def with_readers(client: Client, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Returns the state of the topic of that name, and those of its subscriptions, live and named.
 
@@ -141,7 +153,7 @@ async def with_readers(client: Client, name: str) -> tuple[dict[str, Any], list[
     """
     topic = await client.topic(name)
     if topic is None:
-        raise Failure(f"there is no topic '{shown(name)}'; see: zaichik topics")
+        raise Failure(await _not_found(client, name))
     # They are asked for by prefix, and another topic may be called "orders#eu".
     found = await client.subscriptions(f"{name}#")
     return topic, [reader for reader in found if reader["topic"] == name]

@@ -232,7 +232,7 @@ REFUSALS = (
         why="Looking makes no names: one that was misspelt would keep messages for ever.",
         rules="SHR-11",
         then="`zaichik describe TOPIC` lists the names. A shared name is private to its user: to "
-        "look at another user's, name the user.",
+        "look at another user's, name the user: `zaichik dead TOPIC --name NAME --user USER`.",
     ),
     Section(
         code=Code.TAKEN_OVER,
