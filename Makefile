@@ -61,7 +61,7 @@ dev: $(VENV)/.installed-dev $(VENV)/.java
 	@echo "  git config blame.ignoreRevsFile .git-blame-ignore-revs   # git blame passes over commits that only format"
 	@echo "  pytest tests/core/test_ring.py                           # one file of tests"
 	@echo "  make check                                               # before each commit; make test, before it leaves"
-	@echo "CONTRIBUTING.md says what belongs here, and README.md in which order to read the code."
+	@echo "CONTRIBUTING.md says what belongs here, docs/understand/reading.md in which order to read the code."
 
 # Of the tutorial, what is read in an editor; its steps and experiments have 80 columns (tutorial/ruff.toml).
 WIDE := tutorial/tiny_broker.py tutorial/tools tutorial/solutions $(wildcard tutorial/*/exercises)

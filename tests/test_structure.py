@@ -87,16 +87,26 @@ def test_the_code_can_breathe(folder):
     assert found.conditionals <= CONDITIONALS
 
 
-@pytest.mark.parametrize("page", ["README.md", "README.ru.md"])
-def test_the_reading_order_has_true_minutes(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
+def test_the_reading_order_has_true_minutes():
+    page = ROOT / "docs" / "understand" / "reading.md"
+    text = page.read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| .+ \| \[`[^`]+`\]\(([^)]+)\) \|$", text, re.MULTILINE)
     assert len(rows) == 10
-    told = {name: int(number) for number, name in rows}
+    told = {name.removeprefix("../../"): int(number) for number, name in rows}
     true = {name: round(minutes([ROOT / name])) for name in told}
     wrong = {name for name in told if abs(told[name] - true[name]) > max(1, true[name] / 4)}
     assert {name: true[name] for name in wrong} == {}
     assert 60 <= sum(true.values()) <= 80  # an hour and a quarter
+
+
+def test_the_readme_is_short():
+    """One picture, one program, and ways on: what else there is to say has a page of its own."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 900
+    assert len(re.findall(r"!\[", text)) == 1
+    assert len(re.findall(r"```python", text)) == 1
+    for page in ("use/archive", "use/bridge", "run/cluster"):
+        assert f"(docs/{page}.md)" in text
 
 
 def test_the_line_counter_counts_code_only(tmp_path):

@@ -1,7 +1,7 @@
 """zaichik: a message broker whose core can be read in an afternoon, to run for real.
 
 To use it: `connect` to a broker; `serve` runs one, `running_broker` runs one inside a program. To
-read it: README.md has ten files in order, with the minutes that each takes.
+read it: docs/understand/reading.md has ten files in order, with the minutes that each takes.
 """
 
 from importlib import import_module

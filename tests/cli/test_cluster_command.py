@@ -201,6 +201,21 @@ def test_a_broker_that_is_in_no_cluster_is_named(zaichik, broker):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("cluster", "--connect"),
+        ("cluster", "check", "--connect"),
+        ("publish", "t", "x", "--cluster"),
+    ],
+)
+def test_without_a_broker_the_advice_is_about_clusters(zaichik, words):
+    result = zaichik(*words, "127.0.0.1:1", *(("--reconnect", "0s") if "publish" in words else ()))
+    assert result.code == 1
+    assert "no broker answers at 127.0.0.1:1" in result.err
+    assert "Start one with `zaichik cluster serve`" in result.err
+
+
+@pytest.mark.parametrize(
     ("words", "sentence"),
     [
         ("nonsense", "write serve, check, restore N, or nothing"),

@@ -79,6 +79,12 @@ def test_an_unknown_code_is_one_sentence_that_proposes_the_nearest(zaichik):
     )
 
 
+def test_a_topic_without_a_message_is_told_how_to_ask_even_if_it_looks_like_a_code(zaichik):
+    result = zaichik("explain", "tight")
+    assert result.err.startswith("zaichik: there is no code tight; did you mean NOT_IN_FLIGHT?")
+    assert "if it is a topic, say which message: add --offset or --key" in result.err
+
+
 def test_a_topic_without_a_message_is_told_what_is_missing(zaichik):
     assert zaichik("explain", "news").err.endswith(
         "; if it is a topic, say which message: add --offset or --key\n"

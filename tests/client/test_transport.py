@@ -12,6 +12,7 @@ from trio.testing import MockClock
 import zaichik
 from zaichik.client import transport as transport_module
 from zaichik.client.backoff import backoff
+from zaichik.net.tls_engine import TlsFailed
 from zaichik_protocol import Close, Error, ErrorCode, GoAway, Hello, Ping, Pong, Welcome
 
 pytestmark = pytest.mark.anyio
@@ -121,6 +122,23 @@ async def test_a_greeting_that_is_not_answered_is_tried_again():
         broker.answers[Hello] = lambda frame: None if next(silent, False) else welcome(frame)
         await client.ping()
         assert len(broker.of(Hello)) >= 3
+
+
+async def test_a_failure_that_no_retry_changes_is_told_without_a_time():
+    """Such as another certificate: nobody waited for as long as `reconnect`."""
+
+    async def dial():
+        raise TlsFailed("PIN", "another certificate", is_hopeless=True)
+
+    async with (
+        real_broker() as broker,
+        cutting_proxy(broker.port) as proxy,
+        zaichik.connect(port=proxy.port) as client,
+    ):
+        client._connection._dialer.dial = dial
+        proxy.cut()
+        with pytest.raises(zaichik.ConnectionLost, match="; not replaced: another certificate"):
+            await client.ping()
 
 
 async def test_giving_up_fails_every_call_with_the_reason():

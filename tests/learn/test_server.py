@@ -19,7 +19,10 @@ from zaichik.learn.trial import Pace
 
 pytestmark = pytest.mark.anyio
 
-IGNORED = "the server ignored SIGTERM: 0.3 s later it was still running, and was killed"
+IGNORED = (
+    "0.3 s after SIGTERM the server still ran, and was killed; if it needs longer, set "
+    "stop_seconds in "
+)
 # The broker of the tutorial, deaf to one signal.
 IGNORING = """
 import runpy, signal, sys
@@ -181,7 +184,7 @@ async def test_a_command_that_is_wrong_is_told_from_a_server_that_does_not_liste
 
 async def test_a_server_that_ignores_sigterm_is_killed_and_told(tmp_path):
     server = await Server.start(config.read(write(tmp_path, "ignores_sigterm", stop=0.3)))
-    assert await server.terminate() == IGNORED
+    assert (await server.terminate()).startswith(IGNORED)
     assert server.exit_status() == "the server was terminated by SIGKILL"
     server.close()
 
@@ -246,7 +249,8 @@ async def test_the_check_of_sigterm_starts_a_server_of_its_own(tmp_path, words, 
     launcher = Launcher(config.read(path))
     result = await run_check(CHECKS["S14.5"], launcher, [0], Pace(patience=20))
     await launcher.stop()
-    assert (result.outcome, result.failure.summary if result.failure else "") == (outcome, said)
+    summary = result.failure.summary if result.failure else ""
+    assert (result.outcome, summary.removesuffix(str(path))) == (outcome, said)
 
 
 @pytest.mark.parametrize(("command", "outcome"), [

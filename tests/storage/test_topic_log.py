@@ -12,7 +12,7 @@ from zaichik.core.log import Write
 from zaichik.storage.disk import StorageFailed
 from zaichik.storage.record import RecordKind
 from zaichik.storage.recovery import Recovered, new_state, recover
-from zaichik.storage.resources import LogResources, SyncTimes
+from zaichik.storage.resources import LogResources, Shortage, SyncTimes
 from zaichik.storage.segment import HEAD_SIZE
 from zaichik.storage.topic_log import GROUP, TopicLog
 from zaichik_protocol import FOREVER, Batch, ErrorCode, Refused
@@ -209,6 +209,24 @@ def test_without_room_everything_that_was_gathered_is_refused_together():
     bench.publish()
     assert bench.run() == [("synced", 1), ("head", 0)]
     assert (bench.bases(), start(bench.disk)[0].state.positions) == ([0, 1, 2], {})
+
+
+def test_the_log_says_that_there_is_no_room_at_most_once_a_minute(caplog):
+    now = [100.0]
+    shortage = Shortage(lambda: now[0])
+    for now[0], reason in ((100.0, "first"), (159.0, "second"), (160.0, "third")):
+        shortage.refused("orders", reason)
+    told = "there is no room for messages of durable topics in orders: "
+    assert caplog.messages == [f"{told}first", f"{told}third"]
+
+
+def test_refusing_for_lack_of_room_is_logged_with_the_folder_and_the_reason(caplog):
+    bench = Bench().written(2)
+    bench.disk.fault = lambda _: full()
+    bench.publish()
+    bench.run()
+    (message,) = caplog.messages
+    assert message.startswith(f"there is no room for messages of durable topics in {FOLDER}: ")
 
 
 def test_a_topic_is_not_created_without_room_and_is_later():

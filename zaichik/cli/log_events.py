@@ -35,6 +35,8 @@ EVENTS: dict[str, tuple[str, ...]] = {
         "certificate_ends",
         "days",
     ),
+    "the certificate ended %d days ago: put another one there, and send SIGHUP; until then the "
+    "broker cannot be started again": ("certificate_ended", "days"),
     "a bug in %s, number %d since the start": ("bug", "work", "number"),
     "%s: a bug in carrying out %s": ("bug", "peer", "work"),
     "%s: a bug ended this connection": ("bug", "peer"),

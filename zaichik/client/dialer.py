@@ -29,10 +29,13 @@ class Dialer:
 
     Attributes:
         endpoint: see above.
+        advice: what to do if nothing answers there.
 
     Raises:
         ValueError: `tls` is given, and the address is without TLS, or `tls` lacks its pins.
     """
+
+    advice = "Start one with `zaichik serve`"
 
     def __init__(self, endpoint: Endpoint, tls: ClientTls | None = None) -> None:
         if tls is not None and not endpoint.is_encrypted:

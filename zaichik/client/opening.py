@@ -46,7 +46,7 @@ async def open_connection(
         raise ConnectFailed(f"{peer}: {error}") from error
     except OSError as error:  # TimeoutError is one
         reason = error.strerror or str(error) or "it took too long"
-        advice = "Start one with `zaichik serve`"
+        advice = dialer.advice
         if isinstance(error, gaierror):
             advice = "Is the host's name right?"
         raise ConnectFailed(f"no broker answers at {peer} ({reason}). {advice}") from error

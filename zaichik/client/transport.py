@@ -145,9 +145,7 @@ class Transport:
                     pauses_s = backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
             another, why_not = await self._another(pauses_s, give_up_at)
             if another is None:
-                reason += f"; not replaced within {self._reconnect:g} s"
-                if why_not:
-                    reason += f" ({why_not})"
+                reason += f"; {why_not}"
                 break
             stream = another
         self._connection.lost(reason)
@@ -183,7 +181,7 @@ class Transport:
     async def _another(
         self, pauses_s: Iterator[float], give_up_at: float
     ) -> tuple[Stream | None, str]:
-        """Returns another socket, or else why there was none."""
+        """Returns another socket, or else why there is none: in time, or ever."""
         reason = ""
         left_s = give_up_at - anyio.current_time()
         while left_s > 0:
@@ -192,13 +190,16 @@ class Transport:
                 with anyio.fail_after(self._timeout):
                     return await self._dialer.dial(), ""
             except ConnectFailed as error:
-                return None, error.message
+                return None, f"not replaced: {error.message}"
             except (OSError, TlsFailed) as error:  # TimeoutError is an OSError
                 reason = str(error) or "it took too long"
                 if isinstance(error, TlsFailed) and error.is_hopeless:
-                    break
+                    return None, f"not replaced: {reason}"
             left_s = give_up_at - anyio.current_time()
-        return None, reason
+        late = f"not replaced within {self._reconnect:g} s"
+        if reason:
+            late += f" ({reason})"
+        return None, late
 
     def open(self, idle_s: float = 0.0) -> None:
         """Send frames from now on: the Hello was accepted.

@@ -8,7 +8,7 @@ its credit, and its `position` can outlive it. Requests and subscriptions of one
 
 `tables`, `following` and `work_queue` are what only some topics have. `sharing` is fairness between
 clients: of turns, memory, and places in limited lists. `report` is the state as JSON, and the
-answers to why a message did not arrive. README.md has the order in which to read the files.
+answers to why a message did not arrive. docs/understand/reading.md has the order of the files.
 
 All of it is synchronous: no I/O, no clock of its own, no `await`.
 """

@@ -166,8 +166,8 @@ class Server:
         self._signal(signal.SIGKILL)  # also to what it has started and left behind
         await self._process.wait()
         if patience.cancelled_caught:
-            late = f"{self._config.stop_s:g} s later it was still running, and was killed"
-            return f"the server ignored SIGTERM: {late}"
+            late = f"{self._config.stop_s:g} s after SIGTERM the server still ran, and was killed"
+            return f"{late}; if it needs longer, set stop_seconds in {self._config.name}"
         return ""
 
     async def kill(self) -> None:

@@ -76,7 +76,13 @@ def server_tls(certificate: Path, key: Path, client_ca: Path | None = None) -> S
     try:
         shown = _shown(context, peer)
     except TlsFailed as error:
-        problem = f"{certificate}: clients would not accept this certificate: {error}"
+        why = str(error)
+        if isinstance(error.__cause__, ssl.SSLCertVerificationError):
+            why = error.__cause__.verify_message
+        problem = (
+            f"{certificate}: clients would not accept this certificate: {why} "
+            "(docs/run/security.md has how to make a new one)"
+        )
         raise UnusableCertificate(problem) from error
     names = tuple(name for _, name in shown.certificate.get("subjectAltName", ()))
     not_after_s = ssl.cert_time_to_seconds(shown.certificate["notAfter"])

@@ -1,14 +1,20 @@
 """What all logs of a store share: a budget of bytes, a cache of chunks, the queue of disk work."""
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import perf_counter
+from math import inf
+from time import monotonic, perf_counter
 
 from zaichik.storage.reading import Chunks
 from zaichik.storage.work import DiskWork
 from zaichik_protocol import FOREVER
 
+logger = logging.getLogger("zaichik.log.store")
+
+# Every topic refuses, and its publishers retry: once in a while is enough for the log.
+SHORTAGE_SECONDS = 60.0
 KEPT_SYNCS = 256  # whose times are kept: a second of a busy disk, and enough for a percentile
 
 
@@ -48,6 +54,26 @@ class SyncTimes:
         return round(seconds[len(seconds) * 99 // 100] * 1e6)
 
 
+class Shortage:
+    """Logs that messages are refused for lack of room, at most once a minute for all topics.
+
+    Args:
+        clock: returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._silent_until = -inf
+
+    def refused(self, folder: str, reason: str) -> None:
+        """Note that a topic has refused messages, and why."""
+        now = self._clock()
+        if now < self._silent_until:
+            return
+        self._silent_until = now + SHORTAGE_SECONDS
+        logger.warning("there is no room for messages of durable topics in %s: %s", folder, reason)
+
+
 @dataclass(frozen=True)
 class LogResources:
     """See above.
@@ -57,9 +83,11 @@ class LogResources:
         budget: limits the bytes of all logs.
         chunks: has what was read for readers.
         sync_times: measures the disk.
+        shortage: logs that there is no room.
     """
 
     work: DiskWork
     budget: DiskBudget = field(default_factory=DiskBudget)
     chunks: Chunks = field(default_factory=Chunks)
     sync_times: SyncTimes = field(default_factory=SyncTimes)
+    shortage: Shortage = field(default_factory=Shortage)

@@ -244,6 +244,7 @@ class TopicLog:
             return  # all that waits is refused when it is gone
         self.head = self._writer.head
         if full:
+            self._resources.shortage.refused(self._writer.folder, full)
             problem = f"{full}. Nothing was stored; try again later."
             self.owner.on_refused(Refused(ErrorCode.STORAGE_FULL, problem, "topic"))
         else:

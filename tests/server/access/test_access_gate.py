@@ -764,6 +764,20 @@ async def test_a_key_of_another_certificate_leaves_the_old_one_in_force(
     assert over_tls.access.tls.pin != before.pin
 
 
+def test_the_log_is_told_once_a_day_that_the_certificate_has_ended(folder, caplog):
+    clock = ManualClock(0)
+    access = Access(Users(), Rules([]), ServerTls(None, "", (), 20 * 86_400))
+    gate = AccessGate(access, clock, folder.path)
+    for day in (20, 22):
+        clock.move_to(day * DAY_US)
+        gate.recheck(clock.now_us())
+        gate.recheck(clock.now_us())
+    told = [record.getMessage().split(":")[0] for record in caplog.records]
+    assert [each for each in told if "certificate" in each] == [
+        "the certificate ended 0 days ago", "the certificate ended 2 days ago"
+    ]  # fmt: skip
+
+
 def test_the_log_is_told_once_a_day_that_the_certificate_ends(folder, caplog):
     """In its last fortnight."""
     clock = ManualClock(0)

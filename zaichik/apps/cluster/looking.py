@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 import anyio
 
-import zaichik
 from zaichik import Client, ZaichikError
+from zaichik.client.client import SILENCE_SECONDS, connect_over
 from zaichik.client.cluster.cluster import OF_EACH
 from zaichik.client.cluster.hashing import shard_of
 from zaichik.client.cluster.map import TOPIC, ClusterMap
+from zaichik.client.cluster.seed_dialer import SeedDialer
 from zaichik.client.endpoint import Endpoint, endpoint
 
 ANSWER_S = 5.0
@@ -96,7 +97,6 @@ async def _asked(broker: Endpoint) -> Seen:
 
 @asynccontextmanager
 async def _client(broker: Endpoint) -> AsyncIterator[Client]:
-    async with zaichik.connect(
-        broker, name="zaichik cluster", reconnect=0, timeout=ANSWER_S
-    ) as client:
+    dialer = SeedDialer(broker)
+    async with connect_over(dialer, "zaichik cluster", ANSWER_S, 0, SILENCE_SECONDS) as client:
         yield client

@@ -112,8 +112,8 @@ def _wrapped(text: str, width: int) -> list[str]:
 def _unknown(code: str) -> str:
     *others, last = nearest(code) or [""]
     proposed = f"{', '.join(others)} or {last}" if others else last
-    otherwise = (
-        "zaichik explain lists all; if it is a topic, say which message: add --offset or --key"
-    )
-    advice = f"did you mean {proposed}?" if proposed else otherwise
+    advice = f"did you mean {proposed}?" if proposed else "zaichik explain lists all"
+    # Codes are numbers, or written in capitals; topics seldom are.
+    if not (code.isupper() or code.isdecimal()):
+        advice += "; if it is a topic, say which message: add --offset or --key"
     return f"there is no code {shown(code)}; {advice}"

@@ -28,13 +28,13 @@ from zaichik.client.client import (
     SILENCE_SECONDS,
     Client,
     check_terms,
-    connect,
     connect_over,
     pattern_terms,
 )
 from zaichik.client.cluster.all_turns import AllTurns, ClusterPattern
 from zaichik.client.cluster.known_map import KnownMap
 from zaichik.client.cluster.map import TOPIC, ClusterMap
+from zaichik.client.cluster.seed_dialer import SeedDialer
 from zaichik.client.cluster.shard_clients import ShardClients
 from zaichik.client.cluster.shard_dialer import ShardDialer
 from zaichik.client.endpoint import Endpoint, at
@@ -104,9 +104,10 @@ async def cluster(
     if not brokers:
         raise ValueError("name a broker of the cluster: zaichik.cluster('HOST:PORT')")
     seeds = [at(broker, DEFAULT_PORT) for broker in brokers]
-    to_any = partial(
-        connect, tls=tls, name=name, timeout=timeout, reconnect=0, silence_timeout=silence_timeout
-    )
+
+    def to_any(broker: Endpoint) -> AbstractAsyncContextManager[Client]:
+        return connect_over(SeedDialer(broker, tls), name, timeout, 0, silence_timeout)
+
     to_shard = partial(
         connect_over,
         name=name,

@@ -29,6 +29,9 @@ class ShardDialer(Dialer):
         tls: see `Dialer`.
     """
 
+    # Its node starts it again by itself; without its node, it stays away.
+    advice = "`zaichik cluster` shows which shards answer, and on which machine each is"
+
     def __init__(
         self, known: KnownMap, shard: int, seed: Endpoint, tls: ClientTls | None = None
     ) -> None:

@@ -411,6 +411,14 @@ class AccessGate:
         left = tls.not_after_s * SECOND_US // DAY_US - day
         if left < EXPIRY_DAYS:
             self._warned = day
+        # The broker goes on: clients with a pin accept it, and others are connected already.
+        if tls.not_after_s * SECOND_US <= now_us:
+            logger.error(
+                "the certificate ended %d days ago: put another one there, and send SIGHUP; until "
+                "then the broker cannot be started again",
+                -left,
+            )
+        elif left < EXPIRY_DAYS:
             logger.warning(
                 "the certificate ends in %d days: put another one there, and send SIGHUP", left
             )

@@ -13,7 +13,8 @@ CLIENT_SIDE = (
         "minute. A secret is "
         "sent only to a broker that has proven who it is, or to your own machine.",
         rules="ACC-1",
-        then="If the connection was refused: start a broker with `zaichik serve`, and compare host "
+        then="If the connection was refused: start a broker with `zaichik serve`, or a "
+        "cluster with `zaichik cluster serve`, and compare host "
         "and port with the "
         "line that it prints. If it took too long: a firewall is in the way, or the broker serves "
         "only its own machine "

@@ -45,7 +45,7 @@ PUBLISHING = (
         "Storing the batch would "
         "evict a message that a reader hasn't been sent, or that one with a name hasn't committed. "
         "Nothing was stored. "
-        "The message names the reader that is furthest behind. "
+        "The message names the reader that is furthest behind, or the offset that it needs. "
         "If the topic is a durable table, its log has reached log_bytes, and what was superseded "
         "is still being removed from it.",
         why="You asked for a topic that loses nothing, so publishers must wait for the slowest "
