@@ -55,7 +55,9 @@ class TestACommandThatRunsOn:
         following.send_signal(number)
         out, err = following.communicate()
         assert (following.returncode, err) == (130, "")
-        assert out == f"{topic}: 1 message recorded into {tmp_path} (offsets 0 to 0)\n"
+        begun, ended = out.splitlines()
+        assert begun == f"{topic}: recording into {tmp_path} from offset 0"
+        assert ended == f"{topic}: 1 message recorded into {tmp_path} (offsets 0 to 0)"
         assert len(list(tmp_path.rglob("*-0-1.parquet"))) == 1
 
     @pytest.mark.unmeasured

@@ -60,7 +60,7 @@ def test_after_a_recorder_was_killed_or_stopped_nothing_is_missing_or_twice(
     ("place", "code", "sentence"),
     [
         ("s3://id:secret@lake/x", 2, "leave it out"),
-        ("hdfs://lake/x", 2, "hdfs:// is no place for a recording"),
+        ("hdfs://lake/x", 2, "can't be at hdfs://"),
         ("s3:///x", 2, "names no bucket"),
     ],
 )

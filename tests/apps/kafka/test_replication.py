@@ -89,7 +89,7 @@ async def test_what_an_idempotent_producer_repeats_waits_as_well(monkeypatch):
         for _ in range(2):
             stored = await kafka.produce("a", records)
             assert stored.error_code == Code.REQUEST_TIMED_OUT
-            assert stored.error_message == "it is stored, and is not replicated yet"
+            assert stored.error_message == produce_module.NOT_REPLICATED
         monkeypatch.setattr(produce_module, "_in_time", in_time)
         await bridge.has(1)
         stored = await kafka.produce("a", records)

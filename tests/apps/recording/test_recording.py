@@ -1,6 +1,7 @@
 """Topics written down: nothing missing, nothing twice, whatever happened to the recorder before."""
 
 import errno
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -212,6 +213,16 @@ def test_a_topic_that_is_followed_is_written_down_until_told_to_stop(broker, cli
     progress = record(client, "t", tmp_path, follow=True, tell=tell, stopping=lambda: 5 in told)
     assert (progress.end, progress.recorded) == (None, 5)
     assert [row["offset"] for row in rows(tmp_path)] == list(range(5))
+
+
+@pytest.mark.usefixtures("patchable")
+def test_a_folder_may_look_like_a_url(broker, client, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    broker.create("orders")
+    broker.publish("orders", [(None, b"one")])
+    for part in ("run:1", "s3:/lake"):
+        assert record(client, "orders", Path(part)).recorded == 1
+        assert [row["payload"] for row in rows(Path(part).resolve())] == [b"one"]
 
 
 def test_a_name_that_is_no_folder_name(broker, client, tmp_path):

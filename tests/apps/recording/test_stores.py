@@ -32,8 +32,9 @@ def test_a_place_is_a_folder_or_in_an_object_store(text, expected):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("http://lake/x", "http:// is no place for a recording; write s3://BUCKET"),
+        ("http://lake/x", "can't be at http://; write s3://BUCKET"),
         ("s3://", "names no bucket"),
+        ("s3:/lake/x", "lacks a slash; write s3://BUCKET"),
         ("s3://id:secret@lake/x", "leave it out"),
         ("s3://id@lake/x", "leave it out"),
         ("abfs://account:secret@host/x", "leave it out"),

@@ -88,6 +88,7 @@ class FakeKafka:
         self.log = []
         self.settings = dict(SETTINGS)
         self.partitions = 1
+        self.replicas = 3
         self.topic_id = 1
         self.before = lambda _call: None
         self.on_commit = lambda: None
@@ -251,7 +252,8 @@ class FakeAdmin:
         return {new[0].topic: future}
 
     def describe_topics(self, topics, request_timeout):
-        partitions = [None] * self._kafka.partitions
+        partition = SimpleNamespace(replicas=[None] * self._kafka.replicas)
+        partitions = [partition] * self._kafka.partitions
         found = SimpleNamespace(partitions=partitions, topic_id=self._kafka.topic_id)
         return {TOPIC: self._answer("describe", found)}
 

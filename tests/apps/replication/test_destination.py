@@ -83,9 +83,17 @@ def test_all_that_differs_is_told_at_once(kafka):
         destination(kafka).checked()
 
 
-def test_one_replica_is_the_choice_of_who_says_so(kafka):
-    kafka.settings["min.insync.replicas"] = "1"
+def test_a_topic_of_one_replica_is_refused_until_that_is_said(kafka):
+    kafka.replicas, kafka.settings["min.insync.replicas"] = 1, "1"
+    with pytest.raises(CannotReplicate, match=r"no more replicas, --replication 1$"):
+        destination(kafka).checked()
     destination(kafka, replication=1).checked()
+
+
+def test_nobody_is_told_to_ask_for_as_many_replicas_as_there_are(kafka):
+    kafka.settings["min.insync.replicas"] = "1"
+    with pytest.raises(CannotReplicate, match=r"--accept min.insync.replicas$"):
+        destination(kafka).checked()
 
 
 def test_a_setting_that_this_kafka_does_not_have_is_not_asked_for(kafka):
@@ -101,7 +109,7 @@ def test_several_partitions_are_refused(kafka):
 
 def test_a_topic_that_is_not_there(kafka):
     kafka.log = None
-    with pytest.raises(CannotReplicate, match="has no topic orders: have it made with --create"):
+    with pytest.raises(CannotReplicate, match="has no topic orders; --create makes it"):
         destination(kafka).checked()
 
 

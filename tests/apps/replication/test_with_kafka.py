@@ -193,7 +193,7 @@ def test_a_topic_with_several_partitions_is_refused(broker, kafka):
 
 def test_a_topic_that_is_not_there_is_refused(broker, kafka):
     with Running(broker, kafka, create=False) as bridge:
-        assert "have it made with --create" in str(bridge.ended())
+        assert "; --create makes it" in str(bridge.ended())
 
 
 def test_more_replicas_than_there_are_servers_are_refused(broker, kafka):

@@ -31,7 +31,7 @@ MESSAGE_OVERHEAD = 8
 # How long a batch may wait for room: as long as its client says, within these.
 ALL = -1  # of `acks`
 NO_ROOM = "the topic has no room for it yet"
-NOT_REPLICATED = "it is stored, and is not replicated yet"
+NOT_REPLICATED = "it is stored, and not replicated yet: does `zaichik bridge` copy this topic?"
 LEAST_SECONDS = 1.0
 MOST_SECONDS = 300.0
 

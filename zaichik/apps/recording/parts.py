@@ -73,7 +73,8 @@ def parquet_writer(where: Path | pa.NativeFile, metadata: dict[bytes, bytes]) ->
     # Offsets nearly count up, so their differences take hardly any room.
     encoding = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
     return pq.ParquetWriter(
-        where,
+        # Arrow takes a relative path for a URL if its first folder has a colon in its name.
+        where.absolute() if isinstance(where, Path) else where,
         FILE_SCHEMA.with_metadata(metadata),
         compression="zstd",
         use_dictionary=["key", "epoch"],

@@ -11,7 +11,7 @@ from string import punctuation
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 OBJECT_STORES = ("s3", "gs", "abfs")
-_ALSO = ("gcs", "abfss")  # other names of these
+_STORES = (*OBJECT_STORES, "gcs", "abfss")  # with other names of these
 # In the names of a URL's options that are secret: of Azure, `client_secret`, and `sig` of a SAS.
 _SECRET = ("secret", "sig", "key", "token", "password")
 _EXPECTED = "write s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, abfs://…, or a folder"
@@ -27,12 +27,15 @@ def place(text: str) -> Place:
     """
     scheme, found, _ = text.partition("://")
     if not found:
+        scheme, found, _ = text.partition(":/")
+        if found and scheme in _STORES:
+            raise ValueError(f"{text} lacks a slash; {_EXPECTED}")
         return Path(text)
     url = urlsplit(text)
     if scheme == "file":
         return Path(unquote(url.path))
-    if scheme not in OBJECT_STORES + _ALSO:
-        raise ValueError(f"{scheme}:// is no place for a recording; {_EXPECTED}")
+    if scheme not in _STORES:
+        raise ValueError(f"a recording can't be at {scheme}://; {_EXPECTED}")
     login, _, host = url.netloc.rpartition("@")
     if not host:
         raise ValueError(f"{text} names no bucket; {_EXPECTED}")
@@ -59,7 +62,7 @@ def url_of(where: str) -> str:
 
 def is_in_object_store(text: str) -> bool:
     """Returns whether a text is the URL of an object store, and not a folder or a topic."""
-    return text.partition("://")[0] in OBJECT_STORES + _ALSO and "://" in text
+    return text.partition("://")[0] in _STORES and "://" in text
 
 
 def shown_place(where: Place) -> str:

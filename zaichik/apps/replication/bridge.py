@@ -331,9 +331,9 @@ class Bridge:
     def _another_epoch(self, known: int, epoch: int) -> CannotReplicate:
         return CannotReplicate(
             f"Kafka's topic {self._kafka_topic} has the messages of a topic of epoch {known}, and "
-            f"{self._source.topic} is of epoch {epoch} now: it was deleted and made again, or it "
-            "was in memory and the broker was restarted. Nothing is added; bridge it to another "
-            "topic of Kafka"
+            f"{self._source.topic} is of epoch {epoch} now: it is another topic, or it was deleted "
+            "and made again, or it was in memory and the broker was restarted. Nothing is added; "
+            "bridge it to another topic of Kafka"
         )
 
     def _went_back(self, known: int, end: int) -> CannotReplicate:

@@ -63,7 +63,8 @@ class Committed:
         found = self._asked(lambda: ask(self._topic, timeout=ASK_SECONDS))
         topic = found.topics[self._topic]
         if topic.error is not None or not topic.partitions:
-            raise CannotRead(f"Kafka has no topic {self._topic} that can be read: {topic.error}")
+            why = f": {reason_of(topic.error)}" if topic.error else ""
+            raise CannotRead(f"Kafka has no topic {self._topic} that can be read{why}")
         if len(topic.partitions) > 1:
             raise CannotRead(
                 f"Kafka's topic {self._topic} has {len(topic.partitions)} partitions, and a bridge "

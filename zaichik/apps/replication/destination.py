@@ -19,7 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+    TopicDescription,
+)
 
 from zaichik.apps.replication.acceptable import SETTINGS
 from zaichik.apps.replication.errors import CannotReplicate
@@ -139,7 +145,7 @@ class Destination:
             CannotReplicate: it is not there, or has partitions or settings that lose messages.
             Stopped: the bridge is to stop.
         """
-        topic_id = self.topic_id()
+        found = self._described()
         settings = self._settings()
         differences = [
             difference
@@ -148,15 +154,19 @@ class Destination:
         ]
         if differences:
             names = " ".join(f"--accept {difference.split()[0]}" for difference in differences)
-            raise CannotReplicate(
+            text = (
                 f"Kafka's topic {self._topic} may lose messages, or stop the bridge: "
                 f"{'; '.join(differences)}. Change that with Kafka's kafka-configs.sh, or let "
                 f"--create make another topic; or, if you know why it is so, {names}"
             )
+            replicas = len(found.partitions[0].replicas)
+            if "min.insync.replicas" in names and replicas < self._replication:
+                text += f". If the topic is to have no more replicas, --replication {replicas}"
+            raise CannotReplicate(text)
         most_bytes = self._needed
         if settings.get("max.message.bytes", "").isdigit():
             most_bytes = int(settings["max.message.bytes"])
-        return Place(self._cluster_id(), topic_id, most_bytes)
+        return Place(self._cluster_id(), str(found.topic_id), most_bytes)
 
     def topic_id(self) -> str:
         """Returns the id of the topic: another one of its name has another.
@@ -165,16 +175,19 @@ class Destination:
             CannotReplicate: it is not there, or has other than one partition.
             Stopped: the bridge is to stop.
         """
+        return str(self._described().topic_id)
+
+    def _described(self) -> TopicDescription:
         topics = TopicCollection([self._topic])
         try:
-            found = self._ask(
+            found: TopicDescription = self._ask(
                 lambda: self._admin.describe_topics(topics, request_timeout=ASK_SECONDS)
             )
         except KafkaException as error:
             if error_of(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise CannotReplicate(
-                    f"Kafka has no topic {self._topic}: have it made with --create, on so many of "
-                    "its servers: --replication 3"
+                    f"Kafka has no topic {self._topic}; --create makes it, on three of Kafka's "
+                    "servers, or on as many as --replication says"
                 ) from error
             raise CannotReplicate(
                 f"Kafka does not describe its topic {self._topic}: {reason_of(error)}"
@@ -184,7 +197,7 @@ class Destination:
                 f"Kafka's topic {self._topic} has {len(found.partitions)} partitions, and only one "
                 "keeps the order of messages: choose another topic, which --create makes"
             )
-        return str(found.topic_id)
+        return found
 
     def _cluster_id(self) -> str:
         try:

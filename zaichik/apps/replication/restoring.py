@@ -98,8 +98,8 @@ class Restoring:
         there = folder_with(disk, topic)
         if there:
             raise CannotRestore(
-                f"the folder has a topic {topic!r} already, in {there}: restore into another "
-                "folder, or move that one away first"
+                f"the folder has a topic {topic!r} already: restore into another folder, or move "
+                f"{there} out of it first"
             )
         self._disk = disk
         self._topic = topic

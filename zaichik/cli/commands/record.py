@@ -135,7 +135,7 @@ def _recorded(arguments: Namespace, console: Console) -> int:
         _looking(arguments, names, patterns) as (durable, matching),
         interrupts.noted() as interrupted,
         screen.without_warnings("zaichik.client.subscription"),
-        _bars() as tell,
+        _progress(arguments, console) as tell,
     ):
 
         def record(topic: str) -> "Progress | None":
@@ -252,14 +252,21 @@ def _record(
 
 
 @contextmanager
-def _bars() -> Iterator[Callable[["Progress"], None]]:
-    """Returns a function that shows progress: bars on a terminal, nothing elsewhere."""
+def _progress(arguments: Namespace, console: Console) -> Iterator[Callable[["Progress"], None]]:
+    """Returns a function that shows progress: bars on a terminal.
+
+    Elsewhere a recorder that follows, which may run for months, says once that it has begun.
+    """
     bars = progress_bars(TimeElapsedColumn())
     tasks: dict[str, TaskID] = {}
 
     def tell(progress: "Progress") -> None:
         if progress.topic not in tasks:
             tasks[progress.topic] = bars.add_task(shown(progress.topic), total=None)
+            if bars.disable and arguments.follow and not arguments.json:
+                where = shown_place(arguments.into)
+                begun = f"recording into {where} from offset {progress.start:,}"
+                screen.say(console, f"{shown(progress.topic)}: {begun}")
         total = None if progress.end is None else progress.end - progress.start
         bars.update(tasks[progress.topic], completed=progress.next - progress.start, total=total)
 
