@@ -1,0 +1,28 @@
+"""What a search has covered, and the story that goes wrong, in words."""
+
+import traceback
+
+
+def covered(kind, found, seconds):
+    """How far a search has come."""
+    tried = found.tried.total()
+    return (
+        f"{kind}: all {found.stories:,} stories of up to {found.steps} steps; {found.states:,} "
+        f"states, {tried:,} steps tried, {seconds:.0f} s"
+    )
+
+
+def verbs(tried):
+    """How often each verb was tried, the rarest last."""
+    return [f"{count:>9,}  {verb}" for verb, count in tried.most_common()]
+
+
+def wrong(kind, found):
+    """The story that goes wrong, with all its requests, and what is wrong."""
+    steps = len(found.story)
+    lines = [f"{kind}: core and model do not agree after {steps} steps, and never after fewer"]
+    for number, step in enumerate(found.story, start=1):
+        lines.append(f"{number:>3} {step}")
+        lines += [f"      {request}" for request in found.requests[number - 1]]
+    lines += traceback.format_exception(found.problem, limit=-1)
+    return "\n".join(lines).rstrip()
