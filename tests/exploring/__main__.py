@@ -69,8 +69,8 @@ class Progress:
         self._next = time.monotonic() + self._pause
         done, most = search.progress
         line = (
-            f"{self._kind}, step {search.covered.steps + 1}: {done:,} of {most:,} states left, "
-            f"{search.covered.states:,} found"
+            f"{self._kind}, step {search.covered.steps + 1}: from {done:,} of {most:,} states, "
+            f"{search.covered.states:,} known"
         )
         print(line, end=self._end, file=sys.stderr, flush=True)
 

@@ -2,13 +2,15 @@
 
 import traceback
 
+from zaichik.base.counted import counted
+
 
 def covered(kind, found, seconds):
     """How far a search has come."""
     tried = found.tried.total()
     return (
-        f"{kind}: all {found.stories:,} stories of up to {found.steps} steps; {found.states:,} "
-        f"states, {tried:,} steps tried, {seconds:.0f} s"
+        f"{kind}: all {found.stories:,} stories of up to {counted(found.steps, 'step')}; "
+        f"{found.states:,} states, {tried:,} steps tried, {seconds:.0f} s"
     )
 
 
@@ -19,8 +21,8 @@ def verbs(tried):
 
 def wrong(kind, found):
     """The story that goes wrong, with all its requests, and what is wrong."""
-    steps = len(found.story)
-    lines = [f"{kind}: core and model do not agree after {steps} steps, and never after fewer"]
+    steps = counted(len(found.story), "step")
+    lines = [f"{kind}: core and model do not agree after {steps}, and never after fewer"]
     for number, step in enumerate(found.story, start=1):
         lines.append(f"{number:>3} {step}")
         lines += [f"      {request}" for request in found.requests[number - 1]]

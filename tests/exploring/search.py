@@ -99,18 +99,23 @@ class Search:
         world = self._told(known)
         try:
             world.take(last)
-            world.check()
+            state = world.digest()
+            # What is to be compared in a state that is known has been compared.
+            if state not in self._numbers:
+                world.check()
         except Exception as problem:
             return Wrong(story, world.requests, problem)
         self.covered.tried[verb_of(last)] += 1
-        state = world.digest()
+        after.append(self._number(state, story))
+        return None
+
+    def _number(self, state, story):
         number = self._numbers.get(state)
         if number is None:
             number = self._numbers[state] = len(self._numbers)
             self._ends.append(story)
             self.covered.states += 1
-        after.append(number)
-        return None
+        return number
 
     def _count(self):
         longer = Counter()

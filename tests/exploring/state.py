@@ -10,7 +10,7 @@ import marshal
 from array import array
 from collections import Counter, OrderedDict, deque
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 
@@ -113,16 +113,20 @@ class _Walk:
             self.values += ("seen", number)
             return
         self._numbers[id(thing)] = len(self._numbers)
-        self.values.append(type(thing).__name__)
-        for name in fields(thing):
+        kind = type(thing)
+        self.values.append(kind.__name__)
+        for name in _slots(kind):
+            self.add(getattr(thing, name, "unset"))
+        for name, value in getattr(thing, "__dict__", {}).items():
             if name not in IGNORED:
                 self.values.append(name)
-                self.add(getattr(thing, name))
+                self.add(value)
 
 
-def fields(thing):
-    """The names of all that an object holds."""
-    names = list(getattr(thing, "__dict__", ()))
-    for kind in type(thing).__mro__:
-        names += [name for name in kind.__dict__.get("__slots__", ()) if hasattr(thing, name)]
+@cache
+def _slots(kind):
+    """The names of what an object of that kind holds in slots, without those that are ignored."""
+    names = []
+    for each in kind.__mro__:
+        names += [name for name in each.__dict__.get("__slots__", ()) if name not in IGNORED]
     return names
