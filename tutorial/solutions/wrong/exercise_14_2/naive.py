@@ -30,7 +30,7 @@ class Naive:
     def read(self, who: str, now: int) -> Told:
         """What a reader is told next; None if it has to wait."""
         cursor, gone = self.cursors[who], self.gone(now)
-        # Fails at: and a broker without a slip is right
+        # Fails at: a reader that doesn't stop at its `until` is found
         if len(self.in_flight[who]) == CREDIT[who]:
             return None
         if cursor < gone:

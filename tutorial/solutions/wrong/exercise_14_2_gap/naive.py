@@ -2,7 +2,7 @@
 
 CAPACITY, TTL_US, WINDOW_US = 2, 2000, 2000
 CREDIT = {"A": 1, "B": 2, "C": 2}  # of its readers
-UNTIL = {"C": 3}  # Fails at: a reader that doesn't stop at its `until` is found
+UNTIL = {"C": 1}  # where one of them ends
 Told = tuple[str, int, int] | None
 
 
@@ -39,8 +39,8 @@ class Naive:
         if len(self.in_flight[who]) == CREDIT[who]:
             return None
         if cursor < gone:
-            self.cursors[who] = min(gone, until)
-            return "lagged", cursor, self.cursors[who]
+            self.cursors[who] = gone  # Fails at: a gap that goes on beyond the `until` is found
+            return "lagged", cursor, gone
         if cursor == len(self.all):
             return None
         self.cursors[who] += 1
