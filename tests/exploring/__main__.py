@@ -102,8 +102,7 @@ def explore(search, kind, steps):
         print(f"{kind}: stopped in step {search.covered.steps + 1}", file=sys.stderr)
         raise
     finally:
-        for line in report.verbs(search.covered.tried):
-            print(line)
+        print(report.verbs(kind, search.covered), flush=True)
     if wrong:
         print(report.wrong(kind, wrong))
     return wrong is not None

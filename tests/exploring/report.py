@@ -14,9 +14,11 @@ def covered(kind, found, seconds):
     )
 
 
-def verbs(tried):
+def verbs(kind, found):
     """How often each verb was tried, the rarest last."""
-    return [f"{count:>9,}  {verb}" for verb, count in tried.most_common()]
+    lines = [f"{kind}: how often each step was tried"]
+    lines += [f"{count:>9,}  {verb}" for verb, count in found.tried.most_common()]
+    return "\n".join(lines)
 
 
 def wrong(kind, found):

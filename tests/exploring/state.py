@@ -4,6 +4,8 @@ The whole graph of objects is walked, because a field that is left out could be 
 bug: what no rule asks for is named in `IGNORED`, and nothing else is passed over. Times become
 ages, as rules ask how long ago something was, and not what time it is. Beyond twice the longest
 duration of a world, older is no different.
+
+Compiled, the core's objects do not say what they hold: there the model's alone tell states apart.
 """
 
 import marshal

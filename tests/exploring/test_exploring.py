@@ -161,7 +161,8 @@ def test_the_command_says_how_much_it_has_covered(capsys):
     assert re.fullmatch(
         r"retained: all 6 stories of up to 2 steps; 3 states, 4 steps tried, \d+ s", lines[1]
     )
-    assert [line.split(maxsplit=1) for line in lines[2:]] == [["2", "publish"], ["2", "sweep"]]
+    assert lines[2] == "retained: how often each step was tried"
+    assert [line.split(maxsplit=1) for line in lines[3:]] == [["2", "publish"], ["2", "sweep"]]
 
 
 @pytest.mark.usefixtures("patchable")

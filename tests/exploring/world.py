@@ -137,7 +137,7 @@ class World(BesideModel):
         for client in self.clients:
             assert not self.one_turn(client)
         self.create()
-        # So that it makes no difference when it was.
+        # So long ago that it makes no difference when.
         self.clock.move_to(BEGIN_US + OLDEST_US)
 
     # -- a story ---------------------------------------------------------------------------------
