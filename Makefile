@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo dev pictures test test-all coverage test-long test-cluster test-gateways test-compiled test-compiled-quick test-stalls test-strangers test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs bench bench-durable bench-others bench-spark fuzz fuzz-decoder fuzz-conversation fuzz-mqtt simulate soak \
+.PHONY: help demo dev pictures test test-all coverage test-long test-cluster test-gateways test-compiled test-compiled-quick test-stalls test-strangers test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs bench bench-durable bench-others bench-spark explore explore-retained explore-transient explore-lossless fuzz fuzz-decoder fuzz-conversation fuzz-mqtt simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample mutants-core clean
 .DEFAULT_GOAL := help
 
@@ -210,6 +210,15 @@ fuzz-decoder fuzz-conversation fuzz-mqtt: fuzz-%:
 
 simulate: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.simulation --seeds 1000
+
+# Every short story on the core; longer ones: STEPS=6.
+STEPS ?= 5
+
+explore: $(VENV)/.installed-dev
+	@$(MAKE) --silent --no-print-directory -j2 explore-retained explore-transient explore-lossless
+
+explore-retained explore-transient explore-lossless: explore-%:
+	@$(BIN)/python -m tests.exploring --kind $* --steps $(STEPS)
 
 # All planted bugs, of which the suite has a sample; and what the short tests of tests/chaos do for a second, for minutes:
 # no test is taken for one that hangs.

@@ -6,6 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from exploring.planted_slips import SLIPS as EXPLORED
 from learn_mutants import MUTANTS as TINY_MUTANTS
 from mutants_killed import MUTANTS as KILLED_MUTANTS
 from mutants_shared import MUTANTS as SHARED_MUTANTS
@@ -332,7 +333,7 @@ def test_every_bug_that_is_kept_can_still_be_planted():
         *APP_SLIPS,
     ]
     mutants = [*SHIPPED_MUTANTS, *SHARED_MUTANTS, *KILLED_MUTANTS]
-    for bug in [*slips, *MODEL, *WORLD, *mutants]:
+    for bug in [*slips, *MODEL, *WORLD, *EXPLORED, *mutants]:
         try:
             bug.planted()
         except CannotPlant as problem:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from model_reader import ModelSession, ModelSubscription
-from model_topic import ModelError, ModelTopic
+from model_topic import RESIDENT, ModelError, ModelTopic
 
-from zaichik_protocol import ErrorCode, Subscribed, TopicCreated, Unsubscribed
+from zaichik_protocol import Deleted, ErrorCode, Subscribed, TopicCreated, Unsubscribed
 
 SETTINGS = [
     "retention_ttl_ms",
@@ -68,15 +68,15 @@ class ModelBroker:
         self.limits = limits
         self.topics = {}
         self.producers = {}
+        self.last_deleted = 0  # the greatest epoch of any deleted topic
 
     def _add(self, name, settings, now, *, explicit):
         if not 1 <= len(name.encode()) <= 200 or name.startswith("$"):
             raise ModelError(ErrorCode.INVALID_FIELD, "topic")
         if len(self.topics) == self.limits.max_topics:
             raise ModelError(ErrorCode.TOO_MANY_TOPICS, "topic")
-        self.topics[name] = ModelTopic(
-            name, max(now, 1), {**self.limits.defaults, **settings}, explicit
-        )
+        epoch = max(now, self.last_deleted + 1)
+        self.topics[name] = ModelTopic(name, epoch, {**self.limits.defaults, **settings}, explicit)
         return self.topics[name]
 
     def get_or_create(self, name, now):
@@ -94,6 +94,19 @@ class ModelBroker:
             raise ModelError(ErrorCode.TOPIC_EXISTS, "settings")
         pairs = tuple((number, topic.settings[key]) for number, key in enumerate(SETTINGS, start=1))
         return TopicCreated(request_id, int(created), topic.epoch, pairs)
+
+    def delete(self, request_id, name, now, *, if_empty):
+        topic = self.topics.get(name)
+        if topic is None:
+            raise ModelError(ErrorCode.NO_SUCH_TOPIC, "topic")
+        topic.expire(now)
+        if if_empty and (topic.fates(RESIDENT) or topic.live or topic.sessions):
+            raise ModelError(ErrorCode.NOT_EMPTY, "topic")
+        del self.topics[name]
+        self.last_deleted = max(self.last_deleted, topic.epoch)
+        for subscription in topic.live:
+            subscription.is_deleted, subscription.session = True, None
+        return Deleted(request_id)
 
     def publish_numbered(self, request, pairs, now):
         known = self.producers.get(request.producer)

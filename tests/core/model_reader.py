@@ -40,6 +40,7 @@ class ModelSubscription:
     committed: int = 0
     ended: bool = False
     is_taken_over: bool = False
+    is_deleted: bool = False  # its topic was
     fates: dict = field(default_factory=dict)  # offset → DELIVERED or SKIPPED
     frames: list = field(default_factory=list)  # (first, end, bytes) of everything delivered
     lags: list = field(default_factory=list)  # (from, to) of every report
@@ -53,6 +54,10 @@ class ModelSubscription:
             if other := self.session.reader:
                 other.is_taken_over, other.session = True, None
             self.session.reader, self.session.left = self, None
+
+    @property
+    def is_cut_off(self):
+        return self.is_taken_over or self.is_deleted
 
     @property
     def in_flight(self):
@@ -96,10 +101,9 @@ class ModelSubscription:
         """The frame that is due, without giving it; None if there is none."""
         if self.ended:
             return None
-        if self.is_taken_over:
-            return SubscriptionEnded(
-                self.id, EndCode.TAKEN_OVER, self.cursor, EndCode.TAKEN_OVER.meaning
-            )
+        if self.is_cut_off:
+            code = EndCode.TAKEN_OVER if self.is_taken_over else EndCode.DELETED
+            return SubscriptionEnded(self.id, code, self.cursor, code.meaning)
         if self.cursor >= self.until:
             return SubscriptionEnded(
                 self.id, EndCode.UNTIL, self.cursor, f"it reached offset {self.until}"

@@ -80,7 +80,7 @@ class ModelTopic:
 
     @property
     def live(self):
-        return [s for s in self.subscriptions if not s.ended and not s.is_taken_over]
+        return [s for s in self.subscriptions if not s.ended and not s.is_cut_off]
 
     @property
     def needed(self):

@@ -212,7 +212,7 @@ class Explaining(BrokerBesideModel):
             return [["settled" if offset < subscription.committed else "in_flight"]]
         if offset >= subscription.until:
             return [["beyond_until"]]
-        if subscription.ended or subscription.is_taken_over:
+        if subscription.ended or subscription.is_cut_off:
             return [["ended"]]
         if offset < topic.head:
             return [["lost_ahead"]]
