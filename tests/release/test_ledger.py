@@ -1,0 +1,23 @@
+"""The checksums of a release are those that `sha256sum` reads."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from release.ledger import checksums
+
+pytestmark = pytest.mark.unmeasured
+
+
+def test_sha256sum_finds_a_file_that_was_changed(tmp_path):
+    if shutil.which("sha256sum") is None:
+        pytest.skip("this machine has no sha256sum")
+    files = [tmp_path / name for name in ("a.whl", "b.tar.gz")]
+    for file in files:
+        file.write_bytes(file.name.encode())
+    (tmp_path / "SHA256SUMS").write_text(checksums(files), encoding="utf-8")
+    check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    assert subprocess.run(check, cwd=tmp_path, capture_output=True, check=False).returncode == 0
+    files[1].write_bytes(b"another")
+    assert subprocess.run(check, cwd=tmp_path, capture_output=True, check=False).returncode == 1
