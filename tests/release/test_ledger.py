@@ -1,11 +1,11 @@
-"""The checksums of a release are those that `sha256sum` reads."""
+"""`sha256sum` reads the checksums of a release, and its list of packages names no file."""
 
 import shutil
 import subprocess
 
 import pytest
 
-from release.ledger import checksums
+from release.ledger import checksums, without_files
 
 pytestmark = pytest.mark.unmeasured
 
@@ -21,3 +21,12 @@ def test_sha256sum_finds_a_file_that_was_changed(tmp_path):
     assert subprocess.run(check, cwd=tmp_path, capture_output=True, check=False).returncode == 0
     files[1].write_bytes(b"another")
     assert subprocess.run(check, cwd=tmp_path, capture_output=True, check=False).returncode == 1
+
+
+def test_no_file_of_the_machine_that_made_it_is_in_the_list():
+    source = {"type": "vcs", "url": "https://forge.invalid/zaichik"}
+    wheel = {"type": "distribution", "url": "file:///tmp/zaichik-0.3.0-py3-none-any.whl"}
+    package = {"name": "zaichik", "externalReferences": [source, wheel]}
+    found = without_files({"metadata": {"component": package}, "components": [package]})
+    kept = {"name": "zaichik", "externalReferences": [source]}
+    assert found == {"metadata": {"component": kept}, "components": [kept]}
