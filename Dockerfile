@@ -3,7 +3,8 @@
 
 FROM python:3.13-slim AS build
 WORKDIR /src
-COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY pyproject.toml hatch_build.py hatch_metadata.py README.md LICENSE ./
+COPY docs/man docs/man
 COPY zaichik zaichik
 COPY protocol protocol
 # An environment without pip: what is not in the image cannot be misused.

@@ -72,7 +72,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff format --check --config pyproject.toml --config 'line-length = 120' $(WIDE)
 	$(BIN)/mypy
-	$(BIN)/mypy hatch_build.py tests/c_compiler.py tests/compiled.py tests/pythons.py tests/stalls.py
+	$(BIN)/mypy hatch_build.py hatch_metadata.py tests/c_compiler.py tests/compiled.py tests/pythons.py tests/stalls.py
 	$(BIN)/mypy $(filter-out tests/release/test_%,$(wildcard tests/release/*.py))
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py tutorial/tiny_log.py benchmarks/*.py benchmarks/peers/*.py
 	MYPYPATH=tutorial/tools $(BIN)/mypy tutorial/tools/*.py
@@ -165,6 +165,7 @@ tutorial-handout: $(VENV)/.installed-learn
 docs: $(VENV)/.installed-dev
 	$(BIN)/cog -r -U protocol/README.md protocol/wireshark/zaichik.lua README.md docs/*.md docs/*/*.md
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. zaichik/apps/grpc/broker.proto
+	$(BIN)/python -m tests.release.manual docs/man/zaichik.1
 	$(BIN)/python tutorial/tools/pictures.py
 	$(BIN)/python tutorial/tools/ring_picture.py
 	$(BIN)/cog -r -U -p "$$(cat tutorial/tools/prologue)" tutorial/*/README.md

@@ -21,7 +21,7 @@ from pathlib import Path
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "zaichik-bench"
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
 ROOT = Path(__file__).parent.parent
-SOURCES = ("pyproject.toml", "hatch_build.py", "zaichik/**/*.py", "protocol/**/*.py")
+SOURCES = ("pyproject.toml", "hatch_*.py", "zaichik/**/*.py", "protocol/**/*.py")
 KAFKA_JARS = Path(__file__).parent / "peers" / "kafka_jars.txt"
 ZOOKEEPER_JARS = Path(__file__).parent / "peers" / "zookeeper_jars.txt"
 NATS_CLI = "github.com/nats-io/natscli/nats@v0.5.1"

@@ -147,6 +147,7 @@ def test_a_wheel_holds_the_two_packages_and_nothing_else(tmp_path):
     assert {name.partition("/")[0] for name in names} == {
         "zaichik",
         "zaichik_protocol",
+        f"zaichik-{VERSION}.data",
         f"zaichik-{VERSION}.dist-info",
     }
     assert {"zaichik/py.typed", "zaichik_protocol/py.typed"} <= set(names)

@@ -1,17 +1,18 @@
 """Build the files of a release, and check each where nothing of this clone is.
 
-The files are a source archive, a wheel of pure Python, and a wheel compiled by mypyc for this
-Python and this platform. Both wheels are built out of the source archive. Each file is checked by
-its names, hashes and metadata; each wheel is then installed into an empty virtual environment in a
-temporary folder, where it must say its version, load the right modules, carry a message from one
-program to another, and run the demo as far as it needs no Spark. What all extras need must be
-installable. Only when all of that has passed are the files moved to dist.
+The files are a source archive, a wheel of pure Python, and wheels compiled by mypyc: for each
+Python that is found, and on Linux for glibc and for musl. All wheels are built out of the source
+archive. Each file is checked by its names, hashes and metadata; each wheel that can run here is
+then installed into an empty virtual environment in a temporary folder, where it must say its
+version, load the right modules, carry a message from one program to another, and run the demo as
+far as it needs no Spark. The pure wheel is also installed by pipx and by uv, and what all extras
+need must be installable. Only when all of that has passed are the files moved to dist, with their
+checksums and a list of what an installation brings (an SBOM).
 
-It takes ten minutes, and needs a C compiler and a package index.
+It takes five minutes for each compiled wheel, and needs a package index.
 """
 
 import argparse
-import hashlib
 import shutil
 import subprocess
 import sys
@@ -21,21 +22,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.c_compiler import missing
+from tests.pythons import VERSIONS
 
 from .archives import differences, sdist_faults, wheel_faults
 from .environment import PIP_SECONDS, Environment, Failed, run
-from .installed import check_demo, check_modules, check_round_trip, check_version
+from .installed import check_demo, check_modules, check_round_trip, check_tool, check_version
+from .ledger import checksums, write_sbom
 from .pages import changelog_faults
 from .project import Project
+from .tools import TOOLS
+from .wheels import Target, absent, compile_wheel, targets
 
 ROOT = Path(__file__).parent.parent.parent
-COMPILE_SECONDS = 1800
+PLACEHOLDER = "//example.org/"  # of addresses that are nobody's
+CHECKSUMS = "SHA256SUMS"
 INTERRUPTED = 130  # the exit code after Ctrl-C
 EXAMPLES = """
 examples:
   make release                                            # all of it, into dist
-  .venv/bin/python -m tests.release --pure                # five minutes: without the compiled wheel
+  .venv/bin/python -m tests.release --pure                # five minutes: without compiled wheels
+  .venv/bin/python -m tests.release --only 3.13           # compiled for this Python only
   .venv/bin/python -m tests.release --trial --out try     # with uncommitted changes, or no date
   .venv/bin/python -m tests.release --check dist/*        # build nothing; check what was built
 
@@ -55,12 +61,21 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--out", type=Path, metavar="DIR", default=ROOT / "dist", help="where the files go (dist)"
     )
     parser.add_argument(
-        "--pure", action="store_true", help="leave out the compiled wheel, which needs a C compiler"
+        "--pure", action="store_true", help="leave out the compiled wheels, which take longest"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=VERSIONS,
+        metavar="VERSION",
+        default=[],
+        help="compile for this Python only; may be repeated",
     )
     parser.add_argument(
         "--trial",
         action="store_true",
-        help="also with uncommitted changes, or without a date in the changelog",
+        help="also with uncommitted changes, without a date in the changelog, or without an "
+        "address of the repository",
     )
     parser.add_argument(
         "--check", type=Path, metavar="FILE", nargs="+", help="build nothing, and check these files"
@@ -96,6 +111,11 @@ def check_clone(root: Path, project: Project) -> None:
     faults = list(
         changelog_faults((root / "CHANGELOG.md").read_text(encoding="utf-8"), project.version)
     )
+    if PLACEHOLDER in project.repository:
+        faults.append(
+            f"pyproject.toml has no address of the repository, but {project.repository}: links of "
+            "the description would lead nowhere"
+        )
     if changed := run("git", "status", "--porcelain", cwd=root, seconds=60).splitlines():
         faults.append(
             f"the clone has {len(changed)} changes that are in no commit, as git status says"
@@ -108,7 +128,7 @@ def check_clone(root: Path, project: Project) -> None:
         )
 
 
-def build(project: Project, folder: Path, *, pure: bool) -> list[Path]:
+def build(project: Project, folder: Path, compiled: Sequence[Target]) -> list[Path]:
     """Build the files. Returns their paths: the source archive, and the wheels."""
     with step("building the source archive"):
         hatchling = (
@@ -130,14 +150,14 @@ def build(project: Project, folder: Path, *, pure: bool) -> list[Path]:
         built = [wheel(tree, folder / "built" / "pure")]
     with step("building it out of the clone: it must be the same"):
         refuse(differences(built[0], wheel(ROOT, folder / "clone")), built[0])
-    if not pure:
-        with step("compiling the other wheel, which takes minutes"):
-            built.append(wheel(tree, folder / "built" / "compiled", ZAICHIK_COMPILE="1"))
+    for number, target in enumerate(compiled):
+        with step(f"compiling for {target}, which takes minutes"):
+            built.append(compile_wheel(tree, folder / "built" / f"compiled-{number}", target))
     return [sdist, *built]
 
 
-def wheel(source: Path, folder: Path, **variables: str) -> Path:
-    """Build a wheel of a folder as `pip install` does, with what the build itself asks for.
+def wheel(source: Path, folder: Path) -> Path:
+    """Build a pure wheel of a folder as `pip install` does, with what the build itself asks for.
 
     Returns its path.
     """
@@ -150,7 +170,7 @@ def wheel(source: Path, folder: Path, **variables: str) -> Path:
         "--quiet",
         "--no-deps",
     )
-    run(*pip, "--wheel-dir", folder, source, cwd=source, seconds=COMPILE_SECONDS, **variables)
+    run(*pip, "--wheel-dir", folder, source, cwd=source, seconds=PIP_SECONDS)
     (path,) = folder.glob("*.whl")
     return path
 
@@ -164,7 +184,11 @@ def check(file: Path, project: Project, folder: Path) -> None:
     compiled = not file.name.endswith("-py3-none-any.whl")
     with step(f"{file.name}: names, hashes and metadata"):
         refuse(wheel_faults(file, project, compiled=compiled), file)
-    environment = Environment(folder / file.stem, file)
+    target = next((it for it in targets() if it.suits(file)), None) if compiled else None
+    if compiled and (target is None or not target.runs_here):
+        print("  not installed: no Python here can use it")
+        return
+    environment = Environment(folder / file.stem, file, target.python if target else None)
     with step("  installed into an empty environment"):
         environment.install()
     with step("  version, of zaichik and of python -m zaichik"):
@@ -175,7 +199,12 @@ def check(file: Path, project: Project, folder: Path) -> None:
         check_round_trip(environment)
     with step("  the demo without extras"):
         check_demo(environment, "--no-flights")
-    for extra in sorted(project.extras) if not compiled else ():  # both have the same metadata
+    if compiled:  # all wheels have the same metadata
+        return
+    for name, install in TOOLS.items():
+        with step(f"  installed by {name}"):
+            check_tool(install(folder / name, file), project)
+    for extra in sorted(project.extras):
         with step(f"  extra {extra}"):
             environment.resolve(extra)
     with step("  the demo with a week of flights"):
@@ -198,15 +227,32 @@ def check_description(files: Sequence[Path]) -> None:
         )
 
 
+def compilable(versions: Sequence[str]) -> list[Target]:
+    """Returns what compiled wheels are for, and names the Pythons that are missing.
+
+    Raises:
+        Failed: there is none.
+    """
+    found = targets(versions)
+    if without := ", ".join(absent(versions)):
+        print(f"nothing is compiled for Python {without}, which is not here")
+    if not found:
+        raise Failed("compiled wheels need a Python; without them: python -m tests.release --pure")
+    return found
+
+
 def deliver(files: Sequence[Path], out: Path, project: Project) -> None:
-    """Move the files to where they are wanted, in the place of earlier ones."""
+    """Move the files to where they are wanted, in the place of earlier ones, with checksums."""
     out.mkdir(parents=True, exist_ok=True)
-    for old in [*out.glob(f"{project.name}-*.whl"), *out.glob(f"{project.name}-*.tar.gz")]:
-        old.unlink()
-    for file in files:
-        place = Path(shutil.move(file, out / file.name))
-        digest = hashlib.sha256(place.read_bytes()).hexdigest()
-        print(f"{place}  {place.stat().st_size:,} bytes\n  sha256 {digest}")
+    for pattern in ("*.whl", "*.tar.gz", "*.cdx.json"):
+        for old in out.glob(f"{project.name}-{pattern}"):
+            old.unlink()
+    places = [Path(shutil.move(file, out / file.name)) for file in files]
+    text = checksums(places)
+    (out / CHECKSUMS).write_text(text, encoding="utf-8")
+    for place in places:
+        print(f"{place}  {place.stat().st_size:,} bytes")
+    print(f"{out / CHECKSUMS}\n{text}", end="")
 
 
 def release(options: argparse.Namespace, folder: Path) -> None:
@@ -223,16 +269,15 @@ def release(options: argparse.Namespace, folder: Path) -> None:
     else:
         if not options.trial:
             check_clone(ROOT, project)
-        if not options.pure and (needs := ", ".join(missing())):
-            raise Failed(
-                f"the compiled wheel needs {needs}; without it: python -m tests.release --pure"
-            )
-        files = build(project, folder, pure=options.pure)
+        compiled = [] if options.pure else compilable(options.only)
+        files = build(project, folder, compiled)
     check_description(files)
     for file in files:
         check(file, project, folder)
     if not options.check:
-        deliver(files, options.out, project)
+        with step("what an installation brings (an SBOM)"):
+            sbom = write_sbom(files, project, folder)
+        deliver([*files, sbom], options.out, project)
 
 
 def main(arguments: Sequence[str]) -> int:

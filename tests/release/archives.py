@@ -9,6 +9,7 @@ import base64
 import csv
 import hashlib
 import io
+import re
 import tarfile
 import zipfile
 from collections.abc import Collection, Iterator
@@ -20,6 +21,7 @@ from .project import Project
 
 SHOWN = 5  # names in one sentence
 EXTENSIONS = (".so", ".pyd")
+RELATIVE_LINK = re.compile(r"\]\((?![a-z]+:)([^)]*)\)")
 
 
 def wheel_faults(path: Path, project: Project, *, compiled: bool) -> Iterator[str]:
@@ -60,8 +62,13 @@ def metadata_faults(metadata: Message, project: Project) -> Iterator[str]:
     extras = set(metadata.get_all("Provides-Extra", []))
     if extras != project.extras:
         yield f"its extras are {_some(extras)}, and pyproject.toml has {_some(project.extras)}"
-    if not str(metadata.get_payload()).strip():
+    if not metadata.get_all("Project-URL", []):
+        yield "its metadata has no project URLs"
+    description = str(metadata.get_payload())
+    if not description.strip():
         yield "its metadata has no description"
+    if relative := set(RELATIVE_LINK.findall(description)):
+        yield f"its description has links that lead nowhere from an index: {_some(relative)}"
 
 
 def differences(one: Path, other: Path) -> Iterator[str]:
@@ -116,12 +123,21 @@ def _record_faults(wheel: zipfile.ZipFile, record: str) -> Iterator[str]:
 def _tag_faults(path: Path, about: Message, *, compiled: bool) -> Iterator[str]:
     """The tag in the name decides who may install the wheel."""
     tag = "-".join(path.name.removesuffix(".whl").split("-")[-3:])
-    if about.get_all("Tag", []) != [tag]:
-        yield f"its name says {tag}, and its file WHEEL says {_some(about.get_all('Tag', []))}"
+    told = about.get_all("Tag", [])
+    if sorted(told) != sorted(_tags(tag)):
+        yield f"its name says {tag}, and its file WHEEL says {_some(told)}"
+    if "-linux_" in tag:
+        yield f"its tag is {tag}, which the package index refuses"
     if (tag == "py3-none-any") == compiled:
         yield f"its tag is {tag}, but it should be {'compiled' if compiled else 'pure Python'}"
     if about["Root-Is-Purelib"] != ("false" if compiled else "true"):
         yield f"its file WHEEL says Root-Is-Purelib: {about['Root-Is-Purelib']}"
+
+
+def _tags(name: str) -> set[str]:
+    """Returns the tags that a name stands for: a dot separates several platforms."""
+    python, abi, platforms = name.split("-")
+    return {f"{python}-{abi}-{platform}" for platform in platforms.split(".")}
 
 
 def _digest(data: bytes) -> str:

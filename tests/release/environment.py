@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 PIP_SECONDS = 900  # an extra may take half a gigabyte
@@ -62,14 +61,16 @@ class Environment:
     Args:
         folder: does not exist yet; outside of the clone.
         file: the wheel.
+        python: of which the environment is made; by default, the one that runs this.
     """
 
-    def __init__(self, folder: Path, file: Path) -> None:
+    def __init__(self, folder: Path, file: Path, python: Path | None = None) -> None:
         self._file = file
         self._bin = folder / "venv" / "bin"
         self.folder = folder / "empty"  # what runs here finds no source beside it
         self.folder.mkdir(parents=True)
-        venv.create(folder / "venv")
+        made = (python or Path(sys.executable), "-m", "venv", "--without-pip", folder / "venv")
+        run(*made, cwd=self.folder, seconds=COMMAND_SECONDS)
 
     def install(self, *extras: str) -> None:
         """Install the file, with extras, from the package index."""
@@ -115,6 +116,11 @@ class Environment:
             text=True,
         )
 
+    @property
+    def python(self) -> Path:
+        """The environment's Python."""
+        return self._bin / "python"
+
     def _named(self, extras: tuple[str, ...]) -> str:
         return f"{self._file}[{','.join(extras)}]" if extras else str(self._file)
 
@@ -125,6 +131,6 @@ class Environment:
             "pip",
             "--disable-pip-version-check",
             "--python",
-            self._bin / "python",
+            self.python,
         )
         return run(*pip, *arguments, cwd=self.folder, seconds=PIP_SECONDS)

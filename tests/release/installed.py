@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .archives import EXTENSIONS
-from .environment import COMMAND_SECONDS, Environment, Failed
+from .environment import COMMAND_SECONDS, Environment, Failed, run
 from .project import Project
 
 KEY, PAYLOAD = "alice", "two apples"
@@ -27,6 +27,13 @@ def check_version(environment: Environment, project: Project, *, compiled: bool)
         said = environment.run(*command, "--version").strip()
         if said != expected:
             raise Failed(f"{' '.join(command)} --version says {said!r} instead of {expected!r}")
+
+
+def check_tool(command: Path, project: Project) -> None:
+    """A command that a tool has installed says which version it is."""
+    said = run(command, "--version", cwd=command.parent, seconds=COMMAND_SECONDS).strip()
+    if not said.startswith(f"{project.name} {project.version} "):
+        raise Failed(f"{command} --version says {said!r}, and the version is {project.version}")
 
 
 def check_modules(environment: Environment, project: Project, *, compiled: bool) -> None:

@@ -22,6 +22,7 @@ class Project:
     Attributes:
         files: what the repository has, from its root; not what it ignores.
         hot: those of them that a compiled wheel has as extension modules, too.
+        repository: its address, to which links of the description lead.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Project:
     extras: frozenset[str]
     files: frozenset[str]
     hot: frozenset[str]
+    repository: str = ""
 
     @classmethod
     def read(cls, root: Path) -> "Project":
@@ -52,12 +54,18 @@ class Project:
             hot=hot_files(
                 root, pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
             ),
+            repository=pyproject["tool"]["hatch"]["metadata"]["hooks"]["custom"]["repository"],
         )
 
     @property
     def dist_info(self) -> str:
         """The folder of a wheel that tells what it is."""
         return f"{self.name}-{self.version}.dist-info"
+
+    @property
+    def data(self) -> str:
+        """The folder of a wheel whose files go beside Python's packages."""
+        return f"{self.name}-{self.version}.data"
 
     @property
     def sdist_root(self) -> str:
@@ -68,7 +76,8 @@ class Project:
         """Returns the names of what every wheel has."""
         packaged = {installed(path) for path in self.files if path.startswith(PACKAGES)}
         about = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
-        return packaged | {REFUSED_FRAMES[1]} | {f"{self.dist_info}/{name}" for name in about}
+        packaged |= {REFUSED_FRAMES[1], f"{self.data}/data/share/man/man1/{self.name}.1"}
+        return packaged | {f"{self.dist_info}/{name}" for name in about}
 
     def in_sdist(self) -> set[str]:
         """Returns the names of what the source archive has: the repository, without what only its

@@ -34,12 +34,14 @@ PROJECT = Project(
 )
 METADATA = (
     b"Metadata-Version: 2.4\nName: zaichik\nVersion: 0.1.0\nRequires-Python: "
-    b">=3.11\nProvides-Extra: web\n\nText\n"
+    b">=3.11\nProvides-Extra: web\n"
+    b"Project-URL: Source, https://forge.invalid/zaichik\n\nText\n"
 )
 PURE = {
     "zaichik/ring.py": b"ring",
     "zaichik_protocol/codec.py": b"hot",
     "zaichik/learn/invalid.json": b"[]",
+    "zaichik-0.1.0.data/data/share/man/man1/zaichik.1": b".TH ZAICHIK 1",
     "zaichik-0.1.0.dist-info/METADATA": METADATA,
     "zaichik-0.1.0.dist-info/WHEEL": (
         b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -51,7 +53,8 @@ COMPILED = PURE | {
     "zaichik_protocol/codec.cpython-311-x86_64-linux-gnu.so": b"ELF",
     "zaichik__mypyc.cpython-311-x86_64-linux-gnu.so": b"ELF",
     "zaichik-0.1.0.dist-info/WHEEL": (
-        b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp311-cp311-linux_x86_64\n"
+        b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp311-cp311-manylinux_2_17_x86_64\n"
+        b"Tag: cp311-cp311-manylinux2014_x86_64\n"
     ),
 }
 SDIST = {
@@ -60,6 +63,9 @@ SDIST = {
     "zaichik-0.1.0/tests/test_ring.py": b"",
     "zaichik-0.1.0/PKG-INFO": METADATA,
 }
+
+
+MANYLINUX = "cp311-cp311-manylinux2014_x86_64.manylinux_2_17_x86_64"
 
 
 def without(files, name):
@@ -90,7 +96,7 @@ def faults(wheel):
     """What is wrong with a wheel of these files."""
 
     def found(files, *, compiled=False, **how):
-        tag = "cp311-cp311-linux_x86_64" if compiled else "py3-none-any"
+        tag = MANYLINUX if compiled else "py3-none-any"
         return list(wheel_faults(wheel(files, **{"tag": tag, **how}), PROJECT, compiled=compiled))
 
     return found
@@ -158,6 +164,7 @@ def test_a_file_that_was_changed_after_the_build_is_named(faults):
 def test_a_pure_wheel_with_the_tag_of_a_platform_is_refused_and_the_other_way_round(faults):
     assert faults(PURE, tag="cp311-cp311-linux_x86_64") == [
         "its name says cp311-cp311-linux_x86_64, and its file WHEEL says py3-none-any",
+        "its tag is cp311-cp311-linux_x86_64, which the package index refuses",
         "its tag is cp311-cp311-linux_x86_64, but it should be pure Python",
     ]
     assert faults(
@@ -190,6 +197,12 @@ def test_a_pure_wheel_with_the_tag_of_a_platform_is_refused_and_the_other_way_ro
         ),
         (b"Provides-Extra: web\n", b"", "its extras are nothing, and pyproject.toml has web"),
         (b"Text\n", b"", "its metadata has no description"),
+        (b"Project-URL", b"Comment", "its metadata has no project URLs"),
+        (
+            b"Text\n",
+            b"[All](docs/README.md), [here](https://forge.invalid/), ![ring](ring.svg)\n",
+            "its description has links that lead nowhere from an index: docs/README.md, ring.svg",
+        ),
     ],
 )
 def test_metadata_that_differs_from_pyproject_is_told(old, new, told, faults):

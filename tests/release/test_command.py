@@ -10,7 +10,9 @@ import pytest
 pytestmark = pytest.mark.unmeasured
 
 ROOT = Path(__file__).parent.parent.parent
-PROJECT = SimpleNamespace(version="0.2.0", name="zaichik")
+PROJECT = SimpleNamespace(
+    version="0.2.0", name="zaichik", repository="https://forge.invalid/zaichik"
+)
 
 
 @pytest.fixture
@@ -35,6 +37,12 @@ def clone(tmp_path):
 
 def test_a_clone_without_changes_and_with_a_date_is_ready(command, clone):
     command.check_clone(clone, PROJECT)
+
+
+def test_a_clone_that_does_not_say_where_its_repository_is_is_not_ready(command, clone):
+    nowhere = SimpleNamespace(**{**vars(PROJECT), "repository": "https://example.org/zaichik"})
+    with pytest.raises(command.Failed, match="no address of the repository"):
+        command.check_clone(clone, nowhere)
 
 
 def test_all_that_a_clone_lacks_is_told_at_once(command, clone):
@@ -65,8 +73,9 @@ def steps(command, monkeypatch):
 
     failing = [""]
     monkeypatch.setattr(command.Project, "read", lambda _: PROJECT)
-    monkeypatch.setattr(command, "missing", lambda: iter(()))
-    for name in ("check_clone", "check_description", "check", "deliver"):
+    monkeypatch.setattr(command, "targets", lambda _: ["Python 3.11"])
+    monkeypatch.setattr(command, "absent", lambda _: [])
+    for name in ("check_clone", "check_description", "check", "write_sbom", "deliver"):
         monkeypatch.setattr(command, name, step(name))
     monkeypatch.setattr(command, "build", step("build", [Path("zaichik-0.2.0.tar.gz")]))
 
@@ -79,11 +88,14 @@ def steps(command, monkeypatch):
 
 
 def test_files_are_delivered_after_all_checks(steps):
-    assert steps() == (0, ["check_clone", "build", "check_description", "check", "deliver"])
-    assert steps("--trial") == (0, ["build", "check_description", "check", "deliver"])
+    done = ["build", "check_description", "check", "write_sbom", "deliver"]
+    assert steps() == (0, ["check_clone", *done])
+    assert steps("--trial") == (0, done)
 
 
-@pytest.mark.parametrize("name", ["check_clone", "build", "check_description", "check"])
+@pytest.mark.parametrize(
+    "name", ["check_clone", "build", "check_description", "check", "write_sbom"]
+)
 def test_a_step_that_fails_is_the_last_and_nothing_is_delivered(name, steps, capsys):
     code, done = steps(fails=name)
     assert (code, done[-1]) == (1, name)
@@ -96,12 +108,18 @@ def test_checking_builds_and_delivers_nothing(steps, tmp_path):
     assert steps("--check", str(wheel)) == (0, ["check_description", "check"])
 
 
-def test_without_a_compiler_only_the_pure_wheel_can_be_asked_for(
+def test_a_python_that_is_missing_is_named(command, steps, monkeypatch, capsys):
+    monkeypatch.setattr(command, "absent", lambda _: ["3.13", "3.14"])
+    assert steps()[0] == 0
+    assert "nothing is compiled for Python 3.13, 3.14" in capsys.readouterr().out
+
+
+def test_without_any_python_only_the_pure_wheel_can_be_asked_for(
     command, steps, monkeypatch, capsys
 ):
-    monkeypatch.setattr(command, "missing", lambda: iter(["the C compiler cc"]))
+    monkeypatch.setattr(command, "targets", lambda _: [])
     assert steps() == (1, ["check_clone"])
-    assert "the compiled wheel needs the C compiler cc; without it: " in capsys.readouterr().err
+    assert "compiled wheels need a Python; without them: " in capsys.readouterr().err
     assert steps("--pure")[0] == 0
 
 
@@ -109,14 +127,18 @@ def test_delivered_files_take_the_place_of_earlier_ones(command, tmp_path, capsy
     out, built = tmp_path / "dist", tmp_path / "built"
     for folder, name in (
         (out, "zaichik-0.1.0.tar.gz"),
+        (out, "zaichik-0.1.0.cdx.json"),
         (out, "other.txt"),
         (built, "zaichik-0.2.0.tar.gz"),
     ):
         folder.mkdir(exist_ok=True)
         (folder / name).write_bytes(b"x")
     command.deliver([built / "zaichik-0.2.0.tar.gz"], out, PROJECT)
-    assert sorted(path.name for path in out.iterdir()) == ["other.txt", "zaichik-0.2.0.tar.gz"]
-    assert (
-        "sha256 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
-        in capsys.readouterr().out
-    )
+    assert {path.name for path in out.iterdir()} == {
+        "SHA256SUMS",
+        "other.txt",
+        "zaichik-0.2.0.tar.gz",
+    }
+    line = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881  zaichik-0.2.0.tar.gz"
+    assert (out / "SHA256SUMS").read_text(encoding="utf-8") == f"{line}\n"
+    assert line in capsys.readouterr().out

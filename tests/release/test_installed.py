@@ -9,7 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from release.environment import Failed
-from release.installed import check_demo, check_modules, check_round_trip, check_version
+from release.installed import (
+    check_demo,
+    check_modules,
+    check_round_trip,
+    check_tool,
+    check_version,
+)
 
 pytestmark = pytest.mark.unmeasured
 
@@ -45,6 +51,21 @@ def test_another_version_or_build_than_it_should_be_is_refused():
     for said in ("zaichik 0.1.0 (compiled)\n", "zaichik 0.2.0 (pure Python)\n"):
         with pytest.raises(Failed, match="instead of 'zaichik 0"):
             check_version(Fake(zaichik=said), PROJECT, compiled=True)
+
+
+def test_a_command_that_a_tool_has_installed_must_be_of_this_version(tmp_path):
+    command = tmp_path / "zaichik"
+    for said, is_right in (
+        ("zaichik 0.2.0 (pure Python)", True),
+        ("zaichik 0.1.0 (compiled)", False),
+    ):
+        command.write_text(f"#!/bin/sh\necho '{said}'\n", encoding="utf-8")
+        command.chmod(0o755)
+        if is_right:
+            check_tool(command, PROJECT)
+        else:
+            with pytest.raises(Failed, match=r"the version is 0\.2\.0"):
+                check_tool(command, PROJECT)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
-"""A client of the first edition at today's broker: what it sent then is answered as it was then.
+"""Clients of earlier versions at today's broker: what they sent then is answered as it was then.
 
-Its bytes are kept in `former_client.txt`, so no change of today's client or codec can change what
-it says. What may differ is what the protocol leaves to a broker: numbers of its own choice, times,
-its name, texts for people, limits that have grown, and in the JSON of Described the conservation
-laws and fields that were added. How its messages are cut into frames is the broker's choice as
-well, and so is whether an event comes before or after a reply (open.7).
+Their bytes are kept in `former_client_VERSION.txt`, which `record_client.py` writes, so no change
+of today's client or codec can change what they say. What may differ is what the protocol leaves to
+a broker: numbers of its own choice, times, its name, texts for people, limits that have grown, and
+in the JSON of Described the conservation laws and fields that were added. How its messages are cut
+into frames is the broker's choice as well, and so is whether an event comes before or after a reply
+(open.7).
 """
 
 import json
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import pytest
 from raw_client import (
+    DEAD_PAGE,
     DESCRIBED,
     ENDED,
+    EXPLAINED,
     HELLO,
     MESSAGES,
     UNSUPPORTED_VERSION,
@@ -25,19 +28,32 @@ from raw_client import (
 )
 
 import zaichik
+from zaichik import ManualClock
 from zaichik_protocol import FrameDecoder, encode
 
 pytestmark = pytest.mark.anyio
 
 CLIENT, BROKER = ">", "<"
-FREE = {"boot", "broker", "epoch", "accepted_us", "text", "base", "batch", "messages", "json"}
+FREE = {"boot", "broker", "epoch", "accepted_us", "text", "message", "base", "batch", "messages"}
+FREE |= {"json"}
 LIMITS = {"max_frame", "max_batch", "max_message", "max_credit"}
+START_US = 1_700_000_000_000_000  # where the clock of those brokers stood that had one
+VERSIONS = ["0.1.0", "0.2.0"]
+
+# Every request that a version has.
+REQUESTS = {"0.1.0": {*range(1, 10)}, "0.2.0": {*range(1, 16)}}
 
 
-def recorded():
+@pytest.fixture(params=VERSIONS)
+def version(request):
+    return request.param
+
+
+def recorded(version):
     """Returns the frames of the conversation: who said it, and its bytes."""
     frames, text = [], []
-    lines = (Path(__file__).parent / "former_client.txt").read_text(encoding="utf-8").splitlines()
+    path = Path(__file__).parent / f"former_client_{version}.txt"
+    lines = path.read_text(encoding="utf-8").splitlines()
     for line in [*lines, ""]:
         if line[:2] in {"> ", "< "}:
             frames.append((line[0], bytearray.fromhex(line[2:])))
@@ -51,10 +67,10 @@ def recorded():
     return [(who, bytes(data)) for who, data in frames]
 
 
-def turns():
+def turns(version):
     """Yield what the client sent until it waited for answers, and the answers."""
     said, answers = b"", []
-    for who, data in recorded():
+    for who, data in recorded(version):
         if who == CLIENT and answers:
             yield said, answers
             said, answers = b"", []
@@ -123,12 +139,12 @@ async def answers_of(client, expected):
     return got
 
 
-async def test_what_a_former_client_sent_is_answered_as_it_was():
+async def test_what_a_former_client_sent_is_answered_as_it_was(version):
     async with (
-        zaichik.running_broker() as broker,
+        zaichik.running_broker(clock=ManualClock(START_US)) as broker,
         aclosing(await RawClient.connect(broker.port)) as client,
     ):
-        for said, then in turns():
+        for said, then in turns(version):
             await client.send(said)
             now = await answers_of(client, then)
             for part, former in zip(sorted_out(now)[:2], sorted_out(then)[:2], strict=True):
@@ -143,15 +159,15 @@ def check_frames(now, then):
     for frame, former in zip(sorted_out(now)[0], sorted_out(then)[0], strict=True):
         if frame.kind == WELCOME:
             assert all(frame.fields[name] >= former.fields[name] for name in LIMITS)
-        if frame.kind == DESCRIBED:
+        if frame.kind in {DESCRIBED, EXPLAINED, DEAD_PAGE} and former.json:
             assert list(lacks(shape(json.loads(frame.json)), shape(json.loads(former.json)))) == []
 
 
-async def test_a_client_of_versions_that_are_gone_is_told_which_there_are():
+async def test_a_client_of_versions_that_are_gone_is_told_which_there_are(version):
     """hello.9: what the former client would be answered by a broker that no longer speaks its
     version.
     """
-    hello = bytearray(recorded()[0][1])
+    hello = bytearray(recorded(version)[0][1])
     hello[16:20] = bytes.fromhex("0200 0700")  # version_min, version_max
     async with (
         zaichik.running_broker() as broker,
@@ -165,10 +181,10 @@ async def test_a_client_of_versions_that_are_gone_is_told_which_there_are():
         await client.ends()
 
 
-async def test_todays_codec_reads_and_writes_the_same_bytes():
+async def test_todays_codec_reads_and_writes_the_same_bytes(version):
     """version.1: bodies never change under version 1."""
     requests, answers = FrameDecoder.for_broker(), FrameDecoder.for_client()
-    for number, (who, data) in enumerate(recorded()):
+    for number, (who, data) in enumerate(recorded(version)):
         decoder = requests if who == CLIENT else answers
         decoder.receive_data(data)
         assert encode(decoder.next_frame()) == data
@@ -176,9 +192,8 @@ async def test_todays_codec_reads_and_writes_the_same_bytes():
             requests.greeted(1 << 20)
 
 
-async def test_the_recording_is_whole():
-    frames = recorded()
+async def test_the_recording_is_whole(version):
+    frames = recorded(version)
     assert all(int.from_bytes(data[:4], "little") == len(data) - 4 for _, data in frames)
-    kinds = {data[4] for who, data in frames if who == CLIENT}
-    assert kinds == {1, 2, 3, 4, 5, 6, 7, 8, 9}  # every request of that edition
+    assert {data[4] for who, data in frames if who == CLIENT} == REQUESTS[version]
     assert {MESSAGES, ENDED} <= {data[4] for who, data in frames if who == BROKER}

@@ -15,7 +15,7 @@ from zaichik_protocol import codec  # one of the hot files: all of them are comp
 
 # As in pyproject.toml. To read it from the installed metadata would take 10 of the 150 ms in which
 # a command starts.
-VERSION = "0.2.0"
+VERSION = "0.3.0"
 
 # Options that CPython may have been configured with, and how people call them.
 OPTIONS = {"--enable-optimizations": "PGO", "--with-lto": "LTO"}

@@ -59,6 +59,7 @@ COMMANDS = {
     "cluster": "spread topics over several brokers, on one machine or several",
     "legacy": "serve unchanged clients of the original zaichik, of 2020",
     "demo": "watch a broker at work",
+    "completion": "print a script with which a shell completes commands and options",
     "learn": "build a broker of your own, stage by stage, and have it checked",
 }
 
@@ -180,7 +181,7 @@ def _main(words: list[str]) -> int:
         streams.write_all()
         if words and not words[0].startswith("-"):
             return _run(words[0], words[1:])
-        parser = _main_parser()
+        parser = main_parser()
         parser.parse_args(words)
         parser.print_help()
     except streams.Closed as error:
@@ -214,7 +215,8 @@ def _interrupted() -> int:
     return INTERRUPTED
 
 
-def _main_parser() -> OneLineParser:
+def main_parser() -> OneLineParser:
+    """Returns the parser of what is typed without a command: its help page lists them all."""
     commands = "\n".join(f"  {name:10} {summary}" for name, summary in COMMANDS.items())
     parser = OneLineParser("zaichik", DESCRIPTION, EPILOG.format(commands=commands))
     parser.usage = "zaichik [--help] [--version] COMMAND ..."
@@ -222,19 +224,30 @@ def _main_parser() -> OneLineParser:
     return parser
 
 
-def _run(name: str, words: list[str]) -> int:
-    """Import and run one command; a failure becomes a sentence and an exit code."""
-    if name not in COMMANDS:
-        similar = difflib.get_close_matches(name, COMMANDS, 1)
-        _main_parser().error(
-            f"there is no command {name}" + (f"; did you mean {similar[0]}?" if similar else "")
-        )
-    command = cast("Command", import_module(f"zaichik.cli.commands.{name}"))
+def command_parser(name: str) -> OneLineParser:
+    """Returns the parser of a command's arguments, which has its help page as well."""
+    command = _command(name)
     _, _, page = docstrings.of_module(f"zaichik.cli.commands.{name}").partition("\n\n")
     page += getattr(command, "HELP_END", "")
     description, _, examples = page.partition("\nExamples:\n")
     parser = OneLineParser(f"zaichik {name}", description, examples and f"examples:\n{examples}")
     arguments.add(parser, command.ARGUMENTS)
+    return parser
+
+
+def _command(name: str) -> Command:
+    return cast("Command", import_module(f"zaichik.cli.commands.{name}"))
+
+
+def _run(name: str, words: list[str]) -> int:
+    """Import and run one command; a failure becomes a sentence and an exit code."""
+    if name not in COMMANDS:
+        similar = difflib.get_close_matches(name, COMMANDS, 1)
+        main_parser().error(
+            f"there is no command {name}" + (f"; did you mean {similar[0]}?" if similar else "")
+        )
+    command = _command(name)
+    parser = command_parser(name)
     # Intermixed, so that `publish TOPIC --key k MESSAGE` finds its MESSAGE after an option. With
     # `--`, argparse would then take what follows for options, too; and a name that begins with a
     # dash may be untrusted.
