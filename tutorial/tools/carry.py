@@ -59,7 +59,7 @@ def carry_all(steps: list[Step], revision: str) -> Iterator[str]:
     for place, path, before, after in changed:
         if before and before != after:
             name = steps[place][0]
-            for later_name, later_folder in steps[place + 1 :]:
+            for later_name, later_folder in _continuing(steps, place):
                 target = later_folder / path.name
                 if not target.exists():
                     continue
@@ -70,6 +70,15 @@ def carry_all(steps: list[Step], revision: str) -> Iterator[str]:
                     yield f"{path.name}: carried from {name} to {later_name}"
                 for part in left:
                     yield f"{path.name}: look at {part} in {later_name}, which has its own"
+
+
+def _continuing(steps: list[Step], place: int) -> list[Step]:
+    """The later steps that build on one: of an optional chapter, only its own."""
+    chapter = steps[place][1].parent
+    later = steps[place + 1 :]
+    if snapshots.facts(chapter).get("optional"):
+        later = [(name, folder) for name, folder in later if folder.parent == chapter]
+    return later
 
 
 def _committed(path: Path, revision: str) -> str:

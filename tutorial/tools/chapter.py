@@ -29,7 +29,7 @@ class Chapter:
         needs: what a reader must have done before, if that is not the chapter before it.
         is_optional: whether nothing in the other chapters needs it.
         stages: of each step that is judged, the last stage it passes; a table instead names checks that it `passes`
-            and `fails`. Empty without a server.
+            and `fails`, and may name the last stage of those that it passes as a whole, `upto`. Empty without a server.
         shipped: the last stage that the shipped broker passes, if the chapter is about that one and not the reader's.
     """
 

@@ -5,6 +5,7 @@ current. A block of code always comes with the line above it that says where it 
 robot has, too.
 """
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,11 @@ def facts() -> None:
     touched = [name for name, text in end.items() if start.get(name) != text]
     stages = here.stages.get(END)
     passed = "none: there is nothing to judge yet"
-    if stages is not None:
+    if isinstance(stages, dict):
+        more = Counter(check.partition(".")[0] for check in stages["passes"])
+        told = ", ".join(f"{count} checks of {name}" for name, count in more.items())
+        passed = f"S0 to S{stages['upto']}, and {told}"
+    elif stages is not None:
         passed = f"S0 to S{stages}" if stages else "S0"
     if here.shipped is not None:
         passed = f"S0 to S{here.shipped}, by the shipped broker"

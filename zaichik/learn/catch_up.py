@@ -60,13 +60,8 @@ def go(where: Chapter, folder: Path, program: str = "") -> list[str]:
             )
         for name, text in texts.items():
             done += _bring(text.encode(), folder / name)
-    earlier = [
-        each
-        for each in CHAPTERS.values()
-        if each.number < where.number and not snapshots.is_apart(each)
-    ]
     # Some are run again, to see what has changed.
-    for each in [where] if snapshots.is_apart(where) else [*earlier, where]:
+    for each in [*snapshots.earlier(where), where]:
         for path in _files(each.path / "experiments"):
             done += _bring(path.read_bytes(), folder / "experiments" / path.name)
     for path in _files(where.path / "exercises"):

@@ -57,5 +57,6 @@ CHAPTERS = {
         Chapter(15, "The right window", "15-the-right-window"),
         Chapter(16, "The real broker", "16-the-real-broker"),
         Chapter(17, "What a disk changes", "17-what-a-disk-changes"),
+        Chapter(19, "A queue for workers", "19-a-queue-for-workers"),
     )
 }

@@ -41,14 +41,25 @@ def is_apart(chapter: Chapter) -> bool:
     return bool(facts(chapter.path).get("apart"))
 
 
+def earlier(chapter: Chapter) -> list[Chapter]:
+    """The chapters whose program a chapter continues, in order.
+
+    An optional chapter may continue others, and none continues it.
+    """
+    if is_apart(chapter):
+        return []
+    return [
+        each
+        for each in CHAPTERS.values()
+        if each.number < chapter.number and not facts(each.path).get("optional")
+    ]
+
+
 def before(chapter: Chapter) -> Program:
     """The program with which a chapter begins."""
     program: Program = {}
-    if is_apart(chapter):
-        return program
-    for each in CHAPTERS.values():
-        if each.number < chapter.number and not is_apart(each):
-            program = _laid_over(program, each.path, steps(each.path))
+    for each in earlier(chapter):
+        program = _laid_over(program, each.path, steps(each.path))
     return program
 
 
