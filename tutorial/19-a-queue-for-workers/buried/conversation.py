@@ -224,14 +224,14 @@ class Conversation:
 
     def _settle(self, fields: Container[Any]) -> bytes:
         """A worker says what has become of its jobs."""
-        worker = self._reader(fields.subscription)
-        good = isinstance(worker, Worker)
-        require(good, INVALID_FIELD, "subscription", "it shares no name")
         good = fields.outcome <= Outcome.EXTEND
         require(good, INVALID_FIELD, "outcome", "0 to 6")
         good = "delay_ms" in fields or fields.outcome != Outcome.EXTEND
         require(good, INVALID_FIELD, "delay_ms", "for how long?")
         require_text(fields.reason, "reason")
+        worker = self._reader(fields.subscription)
+        good = isinstance(worker, Worker)
+        require(good, INVALID_FIELD, "subscription", "it shares no name")
         late = worker.queue.settle(worker, fields, now_us())
         return SETTLED.build({"late": late})
 

@@ -224,11 +224,11 @@ class Conversation:
 
     def _settle(self, fields: Container[Any]) -> bytes:
         """A worker says what has become of its jobs."""
+        require(fields.outcome <= 6, INVALID_FIELD, "outcome", "0 to 6")
+        require_text(fields.reason, "reason")
         worker = self._reader(fields.subscription)
         good = isinstance(worker, Worker)
         require(good, INVALID_FIELD, "subscription", "it shares no name")
-        require(fields.outcome <= 6, INVALID_FIELD, "outcome", "0 to 6")
-        require_text(fields.reason, "reason")
         late = worker.queue.settle(worker, fields)
         return SETTLED.build({"late": late})
 

@@ -229,25 +229,27 @@ class Conversation:
 
     def _settle(self, fields: Container[Any]) -> bytes:
         """A worker says what has become of its jobs."""
-        worker = self._reader(fields.subscription)
-        good = isinstance(worker, Worker)
-        require(good, INVALID_FIELD, "subscription", "it shares no name")
         good = fields.outcome <= Outcome.EXTEND
         require(good, INVALID_FIELD, "outcome", "0 to 6")
         good = "delay_ms" in fields or fields.outcome != Outcome.EXTEND
         require(good, INVALID_FIELD, "delay_ms", "for how long?")
         require_text(fields.reason, "reason")
+        worker = self._reader(fields.subscription)
+        good = isinstance(worker, Worker)
+        require(good, INVALID_FIELD, "subscription", "it shares no name")
         late = worker.queue.settle(worker, fields, now_us())
         return SETTLED.build({"late": late})
 
     def _dead(self, fields: Container[Any]) -> bytes:
         """List, revive or forget what is dead at a name."""
+        for name in ("topic", "name", "user"):
+            require_text(fields[name], name)
+        require(fields.action <= FORGET, UNSUPPORTED, "action", "0 to 2")
+        require(fields.count, INVALID_FIELD, "count", "1 or more")
         topic = self._topics.get(fields.topic)
         require(topic, NO_SUCH_TOPIC, "topic", "there is no such topic")
         queue = topic.queues.get(fields.name)
         require(queue, NO_SUCH_NAME, "name", "no workers share it")
-        require(fields.action <= FORGET, UNSUPPORTED, "action", "0 to 2")
-        require(fields.count, INVALID_FIELD, "count", "1 or more")
         return DEAD_PAGE.build(queue.page(fields))
 
     def _reader(self, reader_id: int) -> Reader | Worker:
