@@ -74,7 +74,7 @@ def test_goto_again_changes_nothing_and_keeps_a_begun_exercise(zaichik, folder):
     ("words", "code", "said"),
     [
         (["goto"], 2, "goto needs a chapter, such as: zaichik learn goto 02 --start"),
-        (["goto", "18"], 1, "there is no chapter 18; there are 00, 01, 02"),
+        (["goto", "99"], 1, "there is no chapter 99; there are 00, 01, 02"),
         (["goto", "two"], 1, "there is no chapter two"),
         (["goto", "02", "--start", "--end"], 2, "not allowed with"),
         (["check", "2.9"], 1, "there is no exercise 2.9; there are 0.1"),

@@ -17,6 +17,7 @@ from sybil import Document, Example
 from terminals import Terminals, is_as_shown
 
 from zaichik.learn import catch_up, snapshots
+from zaichik.learn.chapters import CHAPTERS
 
 # Whether it commits once more than it has to, which an early broker refuses, is up to milliseconds
 # on a busy machine.
@@ -33,8 +34,10 @@ def read(
 
     The program of the chapter before is there, if there is one and it goes on.
     """
-    if earlier := snapshots.earlier(chapter.known):
-        catch_up.go(earlier[-1], folder, catch_up.END)
+    earlier = snapshots.earlier(chapter.known)
+    before = earlier[-1] if earlier else CHAPTERS.get(chapter.number - 1)
+    if before and not snapshots.is_apart(chapter.known):
+        catch_up.go(before, folder, catch_up.END)
     reading = Reading(chapter, folder, slow=slow)
     try:
         for example in reading.document.examples():

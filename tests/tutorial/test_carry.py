@@ -46,6 +46,20 @@ def test_from_one_step_to_all_later_ones_since_the_last_commit(tmp_path):
     assert "return 22\n" in (tmp_path / "c" / "x.py").read_text(encoding="utf-8")
 
 
+def test_from_an_optional_chapter_nothing_is_carried_into_others(tmp_path, monkeypatch):
+    steps = [(name, tmp_path / name) for name in ("aside/a", "aside/b", "next/a")]
+    for _, folder in steps:
+        folder.mkdir(parents=True)
+        (folder / "x.py").write_text(FIRST, encoding="utf-8")
+    (tmp_path / "aside" / "chapter.toml").write_text("optional = true\n", encoding="utf-8")
+    monkeypatch.setattr(carry, "_committed", lambda _path, _revision: FIRST)
+    after = FIRST.replace("return 2", "return 222")
+    (steps[0][1] / "x.py").write_text(after, encoding="utf-8")
+    done = list(carry.carry_all(steps, "HEAD"))
+    assert done == ["x.py: carried from aside/a to aside/b"]
+    assert (steps[2][1] / "x.py").read_text(encoding="utf-8") == FIRST
+
+
 def test_all_steps_that_build_on_one_another_are_known():
     names = [name for name, _ in carry.all_steps()]
     assert names[0] == "01-tcp-has-no-messages/end"

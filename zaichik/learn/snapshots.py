@@ -41,6 +41,11 @@ def is_apart(chapter: Chapter) -> bool:
     return bool(facts(chapter.path).get("apart"))
 
 
+def is_optional(chapter: Chapter) -> bool:
+    """Whether no other chapter needs it."""
+    return bool(facts(chapter.path).get("optional"))
+
+
 def earlier(chapter: Chapter) -> list[Chapter]:
     """The chapters whose program a chapter continues, in order.
 
@@ -51,7 +56,7 @@ def earlier(chapter: Chapter) -> list[Chapter]:
     return [
         each
         for each in CHAPTERS.values()
-        if each.number < chapter.number and not facts(each.path).get("optional")
+        if each.number < chapter.number and not is_apart(each) and not is_optional(each)
     ]
 
 

@@ -6,8 +6,8 @@ EXERCISE = Exercise(
     "Too late",
     hints=(
         (
-            "Keep what is open: a dict from each ticket to the worker that has it. A message that's taken comes in, and "
-            "everything else that happens takes something out, or finds that it isn't there."
+            "Keep what is open: a dict from each ticket to the worker that has it. A message that's taken comes in. "
+            "Everything else that happens takes something out, or finds that it isn't there."
         ),
         (
             "A settle counts if the dict has the ticket, and has it for this very worker. Then the ticket goes out, so "

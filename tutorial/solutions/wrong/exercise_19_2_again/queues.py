@@ -112,10 +112,7 @@ class Queue:
         """Whether an earlier one of its key is open."""
         if not self.is_by_key or not job.key:
             return False
-        return any(
-            other.key == job.key and other.offset < job.offset
-            for other in self.open.values()
-        )
+        return any(other.key == job.key and other.offset < job.offset for other in self.open.values())
 
     def hand_out(self, job: Job, worker: "Worker", now: int) -> None:
         """From now on, this worker has it."""
@@ -132,9 +129,7 @@ class Queue:
         self.next = self.topic.head
         return self.next
 
-    def settle(
-        self, worker: "Worker", wanted: Container[Any], now: int
-    ) -> list[int]:
+    def settle(self, worker: "Worker", wanted: Container[Any], now: int) -> list[int]:
         """Settle the jobs of these tickets. Returns those that are late."""
         held = {job.ticket: job for job in self.held_by(worker)}
         late = []
@@ -222,9 +217,7 @@ class Queue:
 class Worker:
     """A subscription to a name that it shares with others."""
 
-    def __init__(
-        self, queue: Queue, wanted: Container[Any], ring: Callable[[], None]
-    ) -> None:
+    def __init__(self, queue: Queue, wanted: Container[Any], ring: Callable[[], None]) -> None:
         self.queue, self.topic = queue, queue.topic
         self.id, self.ring = wanted.id, ring
         self.credit, self.credit_bytes = wanted.credit, wanted.credit_bytes

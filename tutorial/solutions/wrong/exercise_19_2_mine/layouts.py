@@ -91,9 +91,7 @@ SUBSCRIBE = Struct(
 REQUESTS |= {0x04: ("subscribe", SUBSCRIBE)}
 PLACES = ("epoch", "start", "live", "committed")
 SUBSCRIBED = Struct(*(name / Int64ul for name in PLACES))
-MESSAGES = Struct(
-    "base" / Int64ul, "accepted_us" / Int64ul, "batch" / GreedyBytes
-)
+MESSAGES = Struct("base" / Int64ul, "accepted_us" / Int64ul, "batch" / GreedyBytes)
 MESSAGES_TYPE = 0x40
 
 SETTINGS = PrefixedArray(Int8ul, Struct("number" / Int8ul, "value" / Int64ul))
@@ -174,9 +172,7 @@ DEAD = Struct(
     "count" / Int16ul,
     Terminated,
 )
-DEAD_PAGE = Struct(
-    "more" / Int8ul, "done" / Int32ul, "next" / Int64ul, "json" / GreedyBytes
-)
+DEAD_PAGE = Struct("more" / Int8ul, "done" / Int32ul, "next" / Int64ul, "json" / GreedyBytes)
 REQUESTS |= {0x0F: ("dead", DEAD)}
 
 
