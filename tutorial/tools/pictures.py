@@ -348,6 +348,23 @@ PICTURES = {
         ("35, with a hole", [("0", 6, GONE), ("1 pear 45", 6, GOOD), ("2 apple 35", 6, GOOD)]),
         ("pears deleted", [("0", 6, GONE), ("1", 6, GONE), ("2 apple 35", 6, GOOD), ("3 pear", 6, SOME)]),
     ),
+    "19-a-queue-for-workers/queue.svg": rows(
+        (
+            "the queue",
+            [
+                ("0 done", 4, GONE),
+                ("1 Pia", 4, SOME),
+                ("2 done", 4, GONE),
+                ("3 Ted", 4, SOME),
+                ("4 waits", 4, BAD),
+                ("5 done", 4, GONE),
+                ("6 new", 4, GOOD),
+                ("7 new", 4, GOOD),
+            ],
+        ),
+        ("committed is 1", [("settled", 4, GONE), ("to come, and 2 and 5 are done twice", 28, GOOD)]),
+        ("committed is 6", [("settled, and 1, 3 and 4 are lost", 24, GONE), ("to come", 8, GOOD)]),
+    ),
 }
 
 if __name__ == "__main__":

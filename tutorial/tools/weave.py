@@ -5,6 +5,7 @@ current. A block of code always comes with the line above it that says where it 
 robot has, too.
 """
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,9 @@ def facts() -> None:
     stages = here.stages.get(END)
     passed = "none: there is nothing to judge yet"
     if isinstance(stages, dict):
-        names = {check.partition(".")[0] for check in stages["passes"]}
-        passed = f"S0 to S{stages['upto']}, and nearly all of {', '.join(sorted(names))}"
+        more = Counter(check.partition(".")[0] for check in stages["passes"])
+        told = ", ".join(f"{count} checks of {name}" for name, count in more.items())
+        passed = f"S0 to S{stages['upto']}, and {told}"
     elif stages is not None:
         passed = f"S0 to S{stages}" if stages else "S0"
     if here.shipped is not None:

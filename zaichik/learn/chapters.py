@@ -58,5 +58,6 @@ CHAPTERS = {
         Chapter(16, "The real broker", "16-the-real-broker"),
         Chapter(17, "What a disk changes", "17-what-a-disk-changes"),
         Chapter(18, "A table in a topic", "18-a-table-in-a-topic"),
+        Chapter(19, "A queue for workers", "19-a-queue-for-workers"),
     )
 }
