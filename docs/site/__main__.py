@@ -19,29 +19,40 @@ def main() -> int:
     arguments = parser.parse_args()
 
     site: Path = arguments.folder.resolve()
-    built_stage = None
+    pyodide = None
     if not arguments.without_stage:
         try:
-            built_stage = stage.build(BUILD)
-        except stage.NoStage as error:
-            print(f"The book is built without the stage: {error}")
-    try:
-        book.build(BUILD / "book", has_stage=built_stage is not None)
-    except book.Misread as error:
-        print(error)
-        return 1
-    shutil.rmtree(site, ignore_errors=True)
-    # A page of errors is at the root of a host, where the site may not be.
-    shutil.copytree(BUILD / "book" / "html", site, ignore=shutil.ignore_patterns("404.html"))
-    if built_stage is not None:
-        shutil.copytree(built_stage, site / "stage")
-    problems = links.problems(site)
-    for problem in problems:
-        print(problem)
-    if problems:
+            pyodide = stage.obtain(BUILD)
+        except stage.NoPyodide as error:
+            print(f"The site is made without the stage: {error}")
+    faults = make(site, BUILD, pyodide)
+    for fault in faults:
+        print(fault)
+    if faults:
         return 1
     print(f"{site} is complete. To read it: python -m http.server --directory {site}")
     return 0
+
+
+def make(site: Path, scratch: Path, pyodide: Path | None) -> list[str]:
+    """Make the site.
+
+    Args:
+        site: its folder; what is there is deleted.
+        scratch: a folder for what is needed meanwhile.
+        pyodide: Python for browsers, as `stage.obtain` returns it; None makes a site without the
+            stage.
+
+    Returns:
+        What is wrong with the site, a sentence each; nothing if it is as it should be.
+    """
+    faults = book.build(scratch / "book", has_stage=pyodide is not None)
+    shutil.rmtree(site, ignore_errors=True)
+    # A page of errors is at the root of a host, where the site may not be.
+    shutil.copytree(scratch / "book" / "html", site, ignore=shutil.ignore_patterns("404.html"))
+    if pyodide is not None:
+        stage.build(pyodide, scratch, site / "stage")
+    return faults + links.faults(site)
 
 
 if __name__ == "__main__":

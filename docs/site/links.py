@@ -36,7 +36,7 @@ class Links(HTMLParser):
         self.found += [(tag, value) for name, value in attrs if name in REFERENCES and value]
 
 
-def problems(site: Path) -> list[str]:
+def faults(site: Path) -> list[str]:
     """Returns what is wrong with the links of a site, a sentence for each; none if all is well."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(site.rglob("*.html"))}
     anchors = {path: set(ANCHOR.findall(text)) for path, text in texts.items()}
@@ -45,12 +45,12 @@ def problems(site: Path) -> list[str]:
         links = Links()
         links.feed(CODE.sub("", text))
         for tag, link in links.found:
-            if problem := _problem(site, path, tag, link, anchors):
-                found.append(f"{path.relative_to(site).as_posix()}: {problem}")
+            if fault := _fault(site, path, tag, link, anchors):
+                found.append(f"{path.relative_to(site).as_posix()}: {fault}")
     return found
 
 
-def _problem(site: Path, page: Path, tag: str, link: str, anchors: dict[Path, set[str]]) -> str:
+def _fault(site: Path, page: Path, tag: str, link: str, anchors: dict[Path, set[str]]) -> str:
     """Returns what is wrong with a link of a page; "" if it is right."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:

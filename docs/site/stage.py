@@ -32,23 +32,28 @@ OF_PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide-lock.json")
 COMPRESSED = 9
 
 
-class NoStage(Exception):
-    """The stage cannot be built here; the message says why."""
+class NoPyodide(Exception):
+    """Python for browsers is not to be had here; the message says why."""
 
 
-def build(folder: Path) -> Path:
-    """Returns the folder with the stage.
+def build(pyodide: Path, scratch: Path, stage: Path) -> None:
+    """Make the folder of the stage.
+
+    Args:
+        pyodide: see `obtain`.
+        scratch: a folder for what is needed meanwhile.
+        stage: the folder, which is not there yet.
 
     Raises:
-        NoStage: Pyodide, or the program that runs it, is not to be had.
+        CalledProcessError: a scene cannot be played, and Node has printed why.
     """
-    pyodide = obtain(folder)
-    sources, packed, stage = folder / "sources", folder / "packed", folder / "stage"
-    for made in (sources, packed, stage):
+    sources, packed = scratch / "sources", scratch / "packed"
+    for made in (sources, packed):
         shutil.rmtree(made, ignore_errors=True)
-    packed.mkdir(parents=True)
+        made.mkdir(parents=True)
     _gather(sources)
-    _run(["node", str(PAGE / "pack.mjs"), str(pyodide), str(sources), str(packed)])
+    packing = ["node", PAGE / "pack.mjs", pyodide, sources, packed]
+    subprocess.run(packing, stdout=subprocess.DEVNULL, check=True)
 
     shutil.copytree(STATIC, stage / "static", ignore=shutil.ignore_patterns("index.html"))
     for name in ON_THE_PAGE:
@@ -62,28 +67,41 @@ def build(folder: Path) -> Path:
         # The name says nothing of gzip, or some hosts would have the browser unpack it, too.
         data = gzip.compress(path.read_bytes(), COMPRESSED, mtime=0)
         (python / f"{path.name}.packed").write_bytes(data)
-    return stage
 
 
 def obtain(folder: Path) -> Path:
     """Returns the folder of Pyodide's package, which is downloaded once.
 
     Raises:
-        NoStage: there is no npm, no network, or another package than ours.
+        NoPyodide: there is no npm or no network, or the package is another than ours.
     """
     target = folder / PYODIDE
-    if not target.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        name = _run(["npm", "pack", "--silent", PYODIDE], folder).strip().splitlines()[-1]
-        archive = folder / name
-        found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
-        if found != SHA512:
-            raise NoStage(f"{archive} is not the {PYODIDE} that is known here: sha512 {found}")
-        with tarfile.open(archive) as package:
-            package.extractall(folder / "unpacked", filter="data")
-        archive.unlink()
-        (folder / "unpacked" / "package").rename(target)
+    if shutil.which("node") is None:
+        raise NoPyodide("there is no Node.js, which packs it")
+    if target.exists():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = folder / _downloaded(folder)
+    found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+    if found != SHA512:
+        raise NoPyodide(f"{archive} is not the {PYODIDE} that is known here: sha512 {found}")
+    with tarfile.open(archive) as package:
+        package.extractall(folder / "unpacked", filter="data")
+    archive.unlink()
+    (folder / "unpacked" / "package").rename(target)
     return target
+
+
+def _downloaded(folder: Path) -> str:
+    """Returns the name of the package's archive, which is now in the folder."""
+    command = ["npm", "pack", "--silent", PYODIDE]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    except FileNotFoundError:
+        raise NoPyodide("there is no npm, which downloads it; it comes with Node.js") from None
+    except subprocess.CalledProcessError as error:
+        raise NoPyodide(f"{' '.join(command)} has failed:\n{error.stderr}") from None
+    return str(done.stdout.split()[-1])
 
 
 def _gather(target: Path) -> None:
@@ -102,25 +120,8 @@ def _installed(package: str) -> Path:
     """Returns the folder, or the file, of an installed package."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise NoStage(f"{package} is not installed; the extra `site` has all that is needed")
+        raise ModuleNotFoundError(package)
     path = Path(spec.origin)
     if path.name == "__init__.py":
         return path.parent
     return path
-
-
-def _run(command: list[str], folder: Path | None = None) -> str:
-    """Returns what a program has printed.
-
-    Raises:
-        NoStage: it is not there, or has failed.
-    """
-    try:
-        done = subprocess.run(  # noqa: S603 - npm and node, with words of ours
-            command, cwd=folder, capture_output=True, text=True, check=True
-        )
-    except FileNotFoundError:
-        raise NoStage(f"there is no {command[0]}; it comes with Node.js") from None
-    except subprocess.CalledProcessError as error:
-        raise NoStage(f"{' '.join(command)} has failed:\n{error.stderr}") from None
-    return done.stdout

@@ -14,7 +14,7 @@ for (const [language, typed] of Object.entries(TYPED)) {
 
 // The picture comes back with the same button.
 for (const button of document.querySelectorAll("button.live")) {
-  const picture = button.previousElementSibling;
+  const picture = button.closest("p").previousElementSibling;
   let stage = null;
   button.setAttribute("aria-pressed", "false");
   button.addEventListener("click", () => {
