@@ -32,6 +32,9 @@ function begin() {
   return import("./static/app.js");
 }
 
+// In a chapter, the book around it has the links and the colours.
+document.documentElement.classList.toggle("framed", globalThis !== globalThis.top);
+
 const needed = { WebAssembly: globalThis.WebAssembly, Worker: globalThis.Worker, DecompressionStream: globalThis.DecompressionStream };
 const [missing] = Object.entries(needed).find(([, it]) => !it) ?? [];
 if (missing) giveUp(`it has no ${missing}`);
