@@ -59,14 +59,11 @@ async def test_a_sender_waits_for_a_receiver_that_does_not_read(ends):
 
 async def test_closing_wakes_the_task_that_reads(ends):
     one, _ = ends
-    with anyio.fail_after(GUARD), pytest.raises(anyio.ClosedResourceError):
+    with anyio.fail_after(GUARD):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(close_later, one)
-            try:
+            with pytest.raises(anyio.ClosedResourceError):
                 await one.receive()
-            except anyio.ClosedResourceError as error:
-                closed = error
-        raise closed
 
 
 async def close_later(stream):
@@ -90,15 +87,17 @@ async def test_a_port_on_which_nothing_listens_refuses():
 
 
 async def test_a_listener_serves_until_it_is_closed():
-    async with await MemoryListener.open("127.0.0.1", 0) as listener:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(listener.serve, echo, tasks)
-            with anyio.fail_after(GUARD):
-                stream = await connect("127.0.0.1", listener.port)
-                await stream.send(b"hello")
-                assert await stream.receive() == b"hello"
-                await stream.aclose()
-            tasks.cancel_scope.cancel()
+    async with (
+        await MemoryListener.open("127.0.0.1", 0) as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(listener.serve, echo, tasks)
+        with anyio.fail_after(GUARD):
+            stream = await connect("127.0.0.1", listener.port)
+            await stream.send(b"hello")
+            assert await stream.receive() == b"hello"
+            await stream.aclose()
+        tasks.cancel_scope.cancel()
     with pytest.raises(ConnectionRefusedError):
         await connect("127.0.0.1", listener.port)
 

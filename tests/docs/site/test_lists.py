@@ -16,7 +16,7 @@ from docs.site.lists import indented
         ("- one\n  - inside\n    goes on", "- one\n    - inside\n        goes on"),
         ("1. one\n   | a | b |", "1. one\n    | a | b |"),
         ("10. ten\n    goes on", "10. ten\n    goes on"),
-        ("- one\n  ```\n  code:\n    more\n  ```", "- one\n    ```\n    code:\n      more\n    ```"),
+        ("- one\n  ```\n  a:\n    b\n  ```", "- one\n    ```\n    a:\n      b\n    ```"),
         ("text\n  goes on", "text\n  goes on"),
         ("```\n- no list\n  of course\n```", "```\n- no list\n  of course\n```"),
     ],

@@ -104,9 +104,11 @@ def opened(browser, address):
         )
         page.on(
             "request",
-            lambda asked: problems.append(asked.url)
-            if not asked.url.startswith((address, "data:", "blob:"))
-            else None,
+            lambda asked: (
+                problems.append(asked.url)
+                if not asked.url.startswith((address, "data:", "blob:"))
+                else None
+            ),
         )
         page.goto(f"{address}/{path}")
         return page
