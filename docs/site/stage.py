@@ -8,6 +8,7 @@ and compressed. The page's scripts are those that `zaichik web` serves, unchange
 import base64
 import gzip
 import hashlib
+import json
 import shutil
 import subprocess
 import tarfile
@@ -28,7 +29,8 @@ OURS = (ROOT / "zaichik", ROOT / "protocol" / "zaichik_protocol")
 PACKAGES = ("anyio", "construct", "idna", "starlette", "typing_extensions")
 
 ON_THE_PAGE = ("index.html", "here.css", "here.js", "worker.js")
-OF_PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide-lock.json")
+OF_PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs")
+LOCK = "pyodide-lock.json"  # which packages could be loaded: none is
 COMPRESSED = 9
 
 
@@ -63,6 +65,8 @@ def build(pyodide: Path, scratch: Path, stage: Path) -> None:
     python.mkdir()
     for name in OF_PYODIDE:
         shutil.copy(pyodide / name, python)
+    lock = json.loads((pyodide / LOCK).read_text(encoding="utf-8")) | {"packages": {}}
+    (python / LOCK).write_text(json.dumps(lock), encoding="utf-8")
     for path in (packed / "python.zip", packed / "stage.zip", pyodide / "pyodide.asm.wasm"):
         # The name says nothing of gzip, or some hosts would have the browser unpack it, too.
         data = gzip.compress(path.read_bytes(), COMPRESSED, mtime=0)

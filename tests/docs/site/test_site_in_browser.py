@@ -4,6 +4,7 @@ It is in a folder of its host, and not at its root.
 """
 
 import functools
+import re
 import shutil
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -200,11 +201,11 @@ def test_a_block_is_copied_without_prompts_and_signs(opened):
 
 def test_a_word_is_found(opened):
     page = opened("index.html")
+    page.wait_for_load_state("networkidle")  # zensical loads the index once the page is there
     page.keyboard.press("Control+k")
-    page.keyboard.type("back-pressure")
-    found = page.locator("a[href*='12-slow-consumers']:visible")
-    found.last.click()
-    expect(page).to_have_url(lambda url: "12-slow-consumers" in url)
+    page.locator("input:visible").first.fill("back-pressure")
+    page.locator("a[href*='12-slow-consumers'][href*='h=back-pressure']").first.click()
+    expect(page).to_have_url(re.compile("12-slow-consumers"))
 
 
 def test_a_browser_that_cannot_run_it_says_so(browser, address):
