@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo dev pictures test test-all coverage test-long test-cluster test-gateways test-compiled test-compiled-quick test-stalls test-strangers test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs bench bench-durable bench-others bench-spark explore explore-retained explore-transient explore-lossless fuzz fuzz-decoder fuzz-conversation fuzz-mqtt simulate soak \
+.PHONY: help demo dev pictures test test-all coverage test-long test-cluster test-gateways test-compiled test-compiled-quick test-stalls test-strangers test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs site bench bench-durable bench-others bench-spark explore explore-retained explore-transient explore-lossless fuzz fuzz-decoder fuzz-conversation fuzz-mqtt simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample mutants-core clean
 .DEFAULT_GOAL := help
 
@@ -22,6 +22,7 @@ help:
 	@echo "make fuzz              a quarter of an hour: a million inputs each for both decoders and a broker"
 	@echo "make soak              half an hour: real processes killed, stopped, cut off and flooded; all planted bugs are caught"
 	@echo "make docs              regenerate tables, drawings, hexdumps and code blocks"
+	@echo "make site              the documents and the stage as a site of static files, in the folder site"
 	@echo "make bench             half an hour: side by side with the brokers installed here, into benchmarks/results"
 	@echo "make clean             remove the virtual environment and all caches"
 	@echo
@@ -76,6 +77,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy $(filter-out tests/release/test_%,$(wildcard tests/release/*.py))
 	$(BIN)/mypy examples/*.py tutorial/tiny_broker.py tutorial/tiny_log.py benchmarks/*.py benchmarks/peers/*.py
 	MYPYPATH=tutorial/tools $(BIN)/mypy tutorial/tools/*.py
+	MYPYPATH=docs/site/page/python $(BIN)/mypy -m docs.site.__main__ -m stage_here
 
 # pytest rewrites the asserts of all tests when it first reads them, which takes longer than to collect them. In a new
 # clone one process does it before there are several, each of which would.
@@ -173,6 +175,10 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/cog -r -U -p "$$(cat tutorial/tools/prologue)" tutorial/*/README.md tutorial/README.md
 	$(BIN)/python tutorial/tools/translated.py --refresh
 
+# Into the folder site. With Node.js and npm, which bring Python for browsers, the stage is in it, too.
+site: $(VENV)/.installed-site
+	$(BIN)/python -m docs.site
+
 # They show a busy broker, and are never the same twice: so not a part of `make docs`.
 pictures: $(VENV)/.installed-dev
 	$(BIN)/python tutorial/tools/screenshots.py
@@ -252,4 +258,4 @@ mutants-core: $(VENV)/.installed-dev
 	$(BIN)/python tests/mutating.py --sample $(SAMPLE) --seed $(SEED)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* build dist
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* build dist site

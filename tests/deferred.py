@@ -48,6 +48,7 @@ WAITING = (
     "tests/client/work/test_returning.py",
     "tests/client/work/test_settling.py",
     "tests/client/work/test_subscription.py",
+    "tests/docs/site/test_in_memory.py",
     "tests/net/test_background.py",
     "tests/net/test_listener.py",
     "tests/net/test_repeating.py",

@@ -17,6 +17,7 @@ STRANGERS = {
     "tests/cli/test_interrupts.py::test_sigterm_ends_the_first_process": "a namespace",
     "tests/deploy/test_dockerfile.py": "hadolint",
     "tests/deploy/test_unit_and_rules.py": "systemd-analyze",
+    "tests/docs/site/test_site_in_browser.py": "a browser, Node.js and npm",
     "tests/net/test_tls.py": "openssl",
     "tests/protocol/test_dissector.py": "tshark",
     "tests/server/access/test_attacks_on_the_wire.py": "openssl",

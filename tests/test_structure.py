@@ -159,7 +159,7 @@ def test_a_wheel_holds_the_two_packages_and_nothing_else(tmp_path):
 def test_every_dependency_has_its_reason_in_the_readme_and_those_of_development_where_it_points():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    of_development = ("test", "dev", "bench", "release")
+    of_development = ("test", "dev", "bench", "release", "site")
     optional = [item for name in extras if name not in of_development for item in extras[name]]
     used = {
         "README.md": [*project["dependencies"], *optional],

@@ -131,7 +131,8 @@ function go() {
   page.hold(false);
   page.leave();
   const argument = decoded(location.hash.slice(1));
-  const path = location.pathname === "/topic" && !argument ? "/" : location.pathname;
+  const address = document.documentElement.dataset.view ?? location.pathname; // the stage alone may be a page anywhere
+  const path = address === "/topic" && !argument ? "/" : address;
   const View = VIEWS[path] ?? Topics;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.getAttribute("href") === (View === Topic ? "/" : path)) link.setAttribute("aria-current", "page");
@@ -156,7 +157,7 @@ function decoded(text) {
 }
 
 document.addEventListener("click", (event) => {
-  const link = event.target.closest("a[href^='/'], a.skip");
+  const link = event.target.closest("a[href^='/'], a[href^='#']");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   if (link.classList.contains("skip")) main.focus(); // its hash would be another view

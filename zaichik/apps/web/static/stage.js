@@ -31,7 +31,7 @@ export class Stage {
     this.main.replaceChildren(h("h1", {}, "The stage"),
       h("p", {}, "Scenes to watch step by step, each on a real broker of its own, whose clock only you move."),
       h("ol", { class: "scenes" }, ...scenes.map((scene) =>
-        h("li", {}, h("a", { href: `/stage#${scene.slug}` }, h("strong", {}, scene.title), scene.sentence)))));
+        h("li", {}, h("a", { href: `#${scene.slug}` }, h("strong", {}, scene.title), scene.sentence)))));
   }
 
   async open(scene, link, scenes) {
@@ -69,7 +69,7 @@ export class Stage {
     };
     this.copied = button("Copy as Python", () => this.page.copy(this.program, this.copied));
     this.main.replaceChildren(
-      h("p", {}, h("a", { href: "/stage" }, "All scenes")),
+      h("p", {}, h("a", { href: "#" }, "All scenes")),
       h("h1", {}, words.title), this.prediction(words) ?? "", this.knobs(shown.link, !words.question),
       h("div", { class: "controls" }, ...Object.values(this.buttons), this.speed, this.time),
       this.lesson, this.strips, legend(),
@@ -89,7 +89,7 @@ export class Stage {
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const other = inputs.filter(([knob, input]) => Number(input.value) !== knob.default).map(([knob, input]) => [knob.name, input.value]);
-      this.page.visit(`/stage#${this.scene.slug}${other.length ? `?${new URLSearchParams(other)}` : ""}`);
+      this.page.visit(`#${this.scene.slug}${other.length ? `?${new URLSearchParams(other)}` : ""}`);
     });
     return h("details", { open: isOpen }, h("summary", {}, "Knobs"), form);
   }
