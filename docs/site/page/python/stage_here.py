@@ -31,9 +31,9 @@ async def serve(ready: Callable[[], object]) -> None:
     """Keep the stages until cancelled."""
     global app
     in_memory.install()
-    # That a reader has lagged is part of a scene, and not news for the browser's console.
-    logging.getLogger("zaichik").setLevel(logging.ERROR)
     if IS_IN_BROWSER:
+        # That a reader has lagged is part of a scene, and not news for the browser's console.
+        logging.getLogger("zaichik").setLevel(logging.ERROR)
         _let_late_be_now(asyncio.get_running_loop())
     async with anyio.create_task_group() as tasks:
         app = Starlette(
