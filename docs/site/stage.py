@@ -29,7 +29,8 @@ OURS = (ROOT / "zaichik", ROOT / "protocol" / "zaichik_protocol")
 PACKAGES = ("anyio", "construct", "idna", "starlette", "typing_extensions")
 
 ON_THE_PAGE = ("index.html", "here.css", "here.js", "worker.js")
-OF_PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs")
+# Many hosts don't know that .mjs is JavaScript, and then browsers refuse to load it as a module.
+OF_PYODIDE = {"pyodide.mjs": "pyodide.js", "pyodide.asm.mjs": "pyodide.asm.js"}
 LOCK = "pyodide-lock.json"  # which packages could be loaded: none is
 COMPRESSED = 9
 
@@ -63,8 +64,8 @@ def build(pyodide: Path, scratch: Path, stage: Path) -> None:
     shutil.copy(PICTURE, stage)
     python = stage / "python"
     python.mkdir()
-    for name in OF_PYODIDE:
-        shutil.copy(pyodide / name, python)
+    for name, name_here in OF_PYODIDE.items():
+        shutil.copy(pyodide / name, python / name_here)
     lock = json.loads((pyodide / LOCK).read_text(encoding="utf-8")) | {"packages": {}}
     (python / LOCK).write_text(json.dumps(lock), encoding="utf-8")
     for path in (packed / "python.zip", packed / "stage.zip", pyodide / "pyodide.asm.wasm"):

@@ -1,6 +1,6 @@
 // The broker of the stage: Python in a worker, so that the page stays alive while it starts.
 
-import { loadPyodide } from "./python/pyodide.mjs";
+import { loadPyodide } from "./python/pyodide.js";
 
 const PACKED = ["pyodide.asm.wasm", "python.zip", "stage.zip"];
 const TYPES = { wasm: "application/wasm", zip: "application/zip" };
@@ -23,7 +23,9 @@ async function start() {
   const tell = (progress) => postMessage({ progress });
   tell("Loading Python");
   const stage = self.fetch(new URL("stage.zip", here)).then((answer) => answer.arrayBuffer());
-  const python = await loadPyodide({ indexURL: here.href, stdLibURL: new URL("python.zip", here).href });
+  // Pyodide would ask for its other half by the name that this has in its package (stage.py).
+  const { default: createPyodideModule } = await import("./python/pyodide.asm.js");
+  const python = await loadPyodide({ createPyodideModule, indexURL: here.href, stdLibURL: new URL("python.zip", here).href });
   tell("Loading the broker");
   python.unpackArchive(new Uint8Array(await stage), "zip", { extractDir: "/stage" });
   python.runPython("import sys; sys.path.insert(0, '/stage')");
