@@ -5,20 +5,23 @@ import shutil
 import sys
 from pathlib import Path
 
-from docs.site import book, links, stage
+from docs.site import book, links, sources, stage
 from docs.site.pages import ROOT
 
 BUILD = ROOT / "build" / "site"
+SITE = ROOT / "site"
 
 
 def main() -> int:
     """Make the site; returns the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m docs.site")
-    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "site")
+    parser.add_argument("folder", nargs="?", type=Path, default=SITE)
     parser.add_argument("--without-stage", action="store_true", help="the pages alone")
     arguments = parser.parse_args()
 
     site: Path = arguments.folder.resolve()
+    if not may_be_replaced(site):
+        parser.error(f"{site} has files in it, and is not a site that was made before")
     pyodide = None
     if not arguments.without_stage:
         try:
@@ -32,6 +35,13 @@ def main() -> int:
         return 1
     print(f"{site} is complete. To read it: python -m http.server --directory {site}")
     return 0
+
+
+def may_be_replaced(folder: Path) -> bool:
+    """Returns whether a folder is a site, or empty: a wrong name must cost nobody their files."""
+    if folder == SITE or not folder.exists():
+        return True
+    return (folder / sources.STYLES).is_file() or not any(folder.iterdir())
 
 
 def make(site: Path, scratch: Path, pyodide: Path | None) -> list[str]:

@@ -16,6 +16,7 @@ from pygments.util import ClassNotFound
 from docs.site.pages import ROOT
 
 FOLDER = Path("source")
+STYLES = FOLDER / "source.css"
 
 # Of the same families as those of the book, by contrast.
 LIGHT, DARK = "default", "github-dark"
@@ -50,11 +51,10 @@ def place(path: Path) -> Path:
 
 def write(linked: set[Path], target: Path) -> None:
     """Write the pages of these files and folders, and what is in the folders."""
-    tracked = _tracked()
     files = {path for path in linked if path.is_file()}
     folders = {path for path in linked if path.is_dir()}
     for folder in sorted(folders):
-        inside = [path for path in tracked if path.is_relative_to(folder)]
+        inside = _inside(folder)
         files.update(inside)
         links = [
             f'<li><a href="{os.path.relpath(place(path), place(folder).parent)}">'
@@ -64,21 +64,20 @@ def write(linked: set[Path], target: Path) -> None:
         _write_page(folder, "<ul>\n" + "\n".join(links) + "\n</ul>", target)
     for path in sorted(files):
         _write_page(path, _highlighted(path), target)
-    (target / FOLDER / "source.css").write_text(_styles(), encoding="utf-8")
+    (target / STYLES).write_text(_styles(), encoding="utf-8")
 
 
-def _tracked() -> list[Path]:
-    """Returns the files of the repository; where it is no clone, all that are there."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"],  # noqa: S607
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-    )
-    if listed.returncode:
-        return sorted(path for path in ROOT.rglob("*") if path.is_file())
-    names = listed.stdout.decode().split("\0")
-    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+def _inside(folder: Path) -> list[Path]:
+    """Returns the files of a folder that git tracks; without git or a clone, all but caches."""
+    command = ["git", "ls-files", "-z"]
+    try:
+        listed = subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        listed = b""
+    tracked = [folder / name for name in listed.decode().split("\0") if name]
+    # An unpacked archive may be in the clone of another project, which tracks none of its files.
+    files = tracked or [path for path in folder.rglob("*") if path.parent.name != "__pycache__"]
+    return sorted(path for path in files if path.is_file())
 
 
 def _highlighted(path: Path) -> str:
