@@ -39,6 +39,7 @@ PAGES = (
 )
 
 IS_WIDER = "document.documentElement.scrollWidth > innerWidth"
+THEME = "document.documentElement.dataset.theme"
 BRIGHTNESS = """(() => {
     const [red, green, blue] = getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g);
     return (Number(red) + Number(green) + Number(blue)) / 765;
@@ -54,11 +55,14 @@ pytestmark = [
 ]
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, and says nothing."""
+class Host(SimpleHTTPRequestHandler):
+    """Serves files, and says nothing. Like many hosts, it doesn't know `.mjs`."""
 
     def log_message(self, *_):
         pass
+
+    def guess_type(self, path):
+        return "application/octet-stream" if path.endswith(".mjs") else super().guess_type(path)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +74,7 @@ def address(tmp_path_factory):
         pytest.skip(f"the stage cannot be built: {error}")
     host = tmp_path_factory.mktemp("host")
     assert site.make(host / "book", tmp_path_factory.mktemp("scratch"), pyodide) == []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=host))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Host, directory=host))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/book"
     server.shutdown()
@@ -151,6 +155,24 @@ def test_a_page_has_the_colours_of_the_reader(opened, path, scheme):
     page = opened(path, color_scheme=scheme)
     brightness = page.evaluate(BRIGHTNESS)
     assert brightness > 0.9 if scheme == "light" else brightness < 0.15
+
+
+def test_a_source_has_the_colours_that_were_chosen_on_other_pages(opened, address):
+    page = opened("index.html", color_scheme="dark")
+
+    def choose_the_next():
+        page.goto(f"{address}/index.html")
+        page.locator("[data-md-component=palette] label:visible").click()
+        page.goto(f"{address}/source/zaichik/core/ring.py.html")
+
+    choose_the_next()
+    assert page.evaluate(THEME) == "light"
+    choose_the_next()
+    assert page.evaluate(THEME) == "dark"
+    choose_the_next()  # the system's, which may be others by the time of reading
+    page.emulate_media(color_scheme="light")
+    page.reload()
+    assert page.evaluate(THEME) == "light"
 
 
 @pytest.mark.parametrize("path", PAGES)
