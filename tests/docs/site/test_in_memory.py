@@ -1,6 +1,7 @@
 """A broker and its clients in one process, without sockets: what a browser runs."""
 
 import json
+import logging
 
 import anyio
 import in_memory
@@ -121,6 +122,20 @@ async def test_a_scene_is_played_to_its_end_without_a_socket(monkeypatch):
                 shown = await asked(f"/stage/{shown['id']}/step", {})
         assert shown["here"]["reading"]["topic"]["compacted"] > 0
         tasks.cancel_scope.cancel()
+
+
+@pytest.mark.usefixtures("patchable")
+async def test_outside_a_browser_the_log_is_left_as_it_was(monkeypatch):
+    monkeypatch.setattr(server, "Listener", server.Listener)
+    monkeypatch.setattr(SocketStream, "connect", SocketStream.connect)
+    log = logging.getLogger("zaichik")
+    level = log.level
+    ready = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stage_here.serve, ready.set)
+        await ready.wait()
+        tasks.cancel_scope.cancel()
+    assert log.level == level
 
 
 @pytest.mark.usefixtures("patchable")
