@@ -1,6 +1,6 @@
 """Customers who come, and are deleted when they go.
 
-Run it after "Type: is it meant?".
+Run it after "Type: deleted on purpose".
 """
 
 from experiments.copies import Copy
