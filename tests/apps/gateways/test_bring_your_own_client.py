@@ -78,10 +78,19 @@ def needs(tmp_path, monkeypatch):
 
 def page() -> Document:
     """The page, with ports that are free."""
-    text = PAGE.read_text(encoding="utf-8")
-    for port in ("8080", "1883"):
-        text = text.replace(port, str(free_port()))
+    web, mqtt = two_ports()
+    free = {"8080": web, "1883": mqtt}
+    # All in one pass: a port that is free may have the other's digits in it.
+    text = re.sub("8080|1883", lambda port: str(free[port[0]]), PAGE.read_text(encoding="utf-8"))
     return Document(text, str(PAGE))
+
+
+def two_ports() -> tuple[int, int]:
+    """Two free ports that differ."""
+    first = second = free_port()
+    while second == first:
+        second = free_port()
+    return first, second
 
 
 def test_what_the_page_shows_is_what_happens(needs, tmp_path):

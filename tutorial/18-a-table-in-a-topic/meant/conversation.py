@@ -273,7 +273,7 @@ class Conversation:
         settings = [
             {"number": number, "value": value}
             for number, value in topic.settings.items()
-            if number != TABLE or value  # of a plain topic, not a word
+            if number != TABLE or value  # a plain topic has none
         ]
         reply = {"created": is_new, "epoch": topic.epoch}
         return CREATED.build({**reply, "settings": settings})

@@ -1,6 +1,7 @@
 """Tables: topics that keep the last message of each key."""
 
 from bisect import bisect_left
+from collections import OrderedDict
 
 from batches import Message
 from errors import TABLE_FULL, require
@@ -20,7 +21,7 @@ EACH = 8  # bytes that a message counts besides its key and payload
 class Table(Topic):
     """A topic that keeps the last message of each key.
 
-    Its row is a dict. An offset that is not in it any more is a hole.
+    Its rows are in a dict. An offset that is no longer in it is a hole.
     """
 
     head = 0  # below it everything has expired
@@ -28,10 +29,10 @@ class Table(Topic):
     def __init__(self) -> None:
         super().__init__()
         self.settings = DEFAULTS | OF_A_TABLE
-        self._rows: dict[int, Row] = {}  # by their offsets, in order
+        self._rows = OrderedDict[int, Row]()  # by their offsets
         self._newest: dict[bytes, int] = {}  # of each key, its offset
         self._offsets: list[int] = []  # all of `_rows`, and some holes
-        self._tombstones: dict[int, int] = {}  # their times, by offsets
+        self._tombstones = OrderedDict[int, int]()  # times, by offsets
         self._tombstone_bytes = 0
         self._count = 0  # of all others; their bytes are in `_bytes`
 

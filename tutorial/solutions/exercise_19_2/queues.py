@@ -248,7 +248,8 @@ class Worker:
         flags = HAS_TICKET | (REDELIVERED if job.ticket else 0)
         self.queue.hand_out(job, self, now)
         event = {"base": job.offset, "accepted_us": accepted_us}
-        event |= {"ticket": job.ticket, "number": job.count}
+        number = min(job.count, 65_535)  # the greatest that fits
+        event |= {"ticket": job.ticket, "number": number}
         batch = encode_batch([(key, payload)])
         body = HANDED_OUT.build({**event, "batch": batch})
         return encode(MESSAGES_TYPE, self.id, body, flags)
