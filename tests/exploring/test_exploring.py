@@ -128,6 +128,7 @@ def test_two_stories_that_may_go_on_differently_are_two(other):
     assert ended("publish").digest() != ended(*steps_of(other)).digest()
 
 
+@pytest.mark.usefixtures("patchable")  # compiled, the core cannot be seen
 def test_a_topics_settings_make_a_difference():
     world = ended("publish")
     before = world.digest()
@@ -136,6 +137,7 @@ def test_a_topics_settings_make_a_difference():
     assert world.digest() != before
 
 
+@pytest.mark.usefixtures("patchable")  # compiled, the core cannot be seen
 def test_what_a_topic_has_found_last_makes_a_difference():
     """B, who comes next, is given what is found there. All else is the same."""
     begins = "publish, publish, A subscribes, B subscribes, A takes a turn"
