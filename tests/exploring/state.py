@@ -1,9 +1,9 @@
 """All that decides how a world goes on, as one value: equal values, equal futures.
 
 The whole graph of objects is walked, because a field that is left out could be the one that has the
-bug: what no rule asks for is named in `IGNORED`, and nothing else is passed over. Times become
-ages, as rules ask how long ago something was, and not what time it is. Beyond twice the longest
-duration of a world, older is no different.
+bug: what no rule asks for is named in `IGNORED`, and nothing else is passed over. An object that
+does not say what it holds is an error. Times become ages, as rules ask how long ago something was,
+and not what time it is. Beyond twice the longest duration of a world, older is no different.
 
 Compiled, the core's objects do not say what they hold: there the model's alone tell states apart.
 """
@@ -16,6 +16,10 @@ from functools import cache, partial
 from hashlib import blake2b
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 
+from model import Limits
+
+from zaichik.core.settings import BrokerSettings
+
 BEGIN_US = 10**15  # when worlds begin: no number that is no time is as large
 OLDEST_US = 4_000
 
@@ -25,10 +29,7 @@ IGNORED = frozenset(
         "boot",
         "clock",
         "connection_clock",
-        "limits",
         "resident",
-        "settings",
-        "_settings",
         # What is empty after each turn.
         "decoder",
         # What no verb uses.
@@ -49,6 +50,8 @@ IGNORED = frozenset(
         "ids",
     }
 )
+# What never changes, either. (A topic's settings may: CreateTopic replaces those of its first use.)
+UNCHANGING = frozenset({BrokerSettings, Limits})
 PLAIN = frozenset({bytes, str, float, bool, type(None)})
 SEQUENCES = frozenset({tuple, list, deque, array})
 MAPPINGS = frozenset({dict, OrderedDict, Counter, MappingProxyType})
@@ -89,17 +92,21 @@ class _Walk:
             self._add_all(sorted(thing))
         elif kind in FUNCTIONS:
             self.values.append(thing.__qualname__)
+            cells = getattr(thing, "__closure__", None) or ()
+            self._add_all([cell.cell_contents for cell in cells])
         elif kind is MethodType:
             self._add_all((thing.__name__, thing.__self__))
         elif kind is partial:
             self._add_all((thing.func, thing.args))
         elif isinstance(thing, Enum | type):
             self.values.append(str(thing))
-        else:
+        elif isinstance(thing, tuple):
+            self._add_all((kind.__name__, *thing))  # a named one
+        elif kind not in UNCHANGING:
             self._add_object(thing)
 
     def _add_all(self, things):
-        self.values.append(len(things))
+        self.values.append((len(things),))  # which is no number that something holds
         for each in things:
             self.add(each)
 
@@ -117,9 +124,12 @@ class _Walk:
         self._numbers[id(thing)] = len(self._numbers)
         kind = type(thing)
         self.values.append(kind.__name__)
-        for name in _slots(kind):
+        slots, fields = _slots(kind), getattr(thing, "__dict__", None)
+        if not slots and fields is None and not _is_compiled(kind):
+            raise TypeError(f"what a {kind.__name__} holds cannot be seen")
+        for name in slots:
             self.add(getattr(thing, name, "unset"))
-        for name, value in getattr(thing, "__dict__", {}).items():
+        for name, value in (fields or {}).items():
             if name not in IGNORED:
                 self.values.append(name)
                 self.add(value)
@@ -132,3 +142,8 @@ def _slots(kind):
     for each in kind.__mro__:
         names += [name for name in each.__dict__.get("__slots__", ()) if name not in IGNORED]
     return names
+
+
+def _is_compiled(kind):
+    """Whether it is the core's, or the protocol's."""
+    return kind.__module__.startswith("zaichik")

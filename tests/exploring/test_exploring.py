@@ -6,7 +6,9 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -126,6 +128,33 @@ def test_two_stories_that_may_go_on_differently_are_two(other):
     assert ended("publish").digest() != ended(*steps_of(other)).digest()
 
 
+@pytest.mark.usefixtures("patchable")  # compiled, the core cannot be seen
+def test_a_topics_settings_make_a_difference():
+    world = ended("publish")
+    before = world.digest()
+    (topic,) = world.core.registry
+    topic.settings = replace(topic.settings, overflow=1)
+    assert world.digest() != before
+
+
+@pytest.mark.usefixtures("patchable")  # compiled, the core cannot be seen
+def test_what_a_topic_has_found_last_makes_a_difference():
+    """B, who comes next, is given what is found there. All else is the same."""
+    begins = "publish, publish, A subscribes, B subscribes, A takes a turn"
+    one = ended(*steps_of(f"{begins}, B takes a turn, A commits all, A takes a turn"))
+    other = ended(*steps_of(f"{begins}, A commits all, A takes a turn, B takes a turn"))
+    assert one.digest() != other.digest()
+
+
+class Named(NamedTuple):
+    held: int
+
+
+def keeping(held):
+    """A function that keeps something."""
+    return lambda: held
+
+
 class Held:
     """An object that holds something, and knows itself."""
 
@@ -138,11 +167,27 @@ class Held:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [([1, 2], [2, 1]), ([[1], 2], [[1, 2]]), ({"a": 1}, {"a": 2}), (-1, -2), (1, True), ({1}, {2})],
+    [
+        ([1, 2], [2, 1]),
+        ([[1], 2], [[1, 2]]),
+        ({"a": 1}, {"a": 2}),
+        (-1, -2),
+        (1, True),
+        ({1}, {2}),
+        ([], 0),
+        (Named(1), Named(2)),
+        (keeping(1), keeping(2)),
+    ],
 )
 def test_all_that_an_object_holds_counts(one, other):
     assert digest(Held(one), BEGIN_US) != digest(Held(other), BEGIN_US)
     assert digest(Held(one), BEGIN_US) == digest(Held(one), BEGIN_US)
+
+
+@pytest.mark.parametrize("opaque", [iter([1]), object()], ids=["iterator", "object"])
+def test_what_cannot_be_seen_is_an_error(opaque):
+    with pytest.raises(TypeError, match="cannot be seen"):
+        digest(Held(opaque), BEGIN_US)
 
 
 def test_a_time_is_an_age():

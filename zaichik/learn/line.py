@@ -180,16 +180,22 @@ class Line(AsyncResource):
             f"what came is not a frame: {bad.problem}", came=came, wrong=wrong, cause=cause
         )
 
-    async def take_in(self) -> None:
+    async def take_in(self) -> tuple[float, float]:
         """Take all bytes until the server ends its side, for `read` to judge.
 
         For a server that need not wait for a client that reads slowly, as this one does while it
         decodes and records. Whatever is wrong with the end, `read` comes upon it.
+
+        Returns:
+            the seconds until the last bytes came, and those of silence after them.
         """
+        began = last = self._trial.elapsed
         with suppress(TimeoutError, anyio.EndOfStream, anyio.BrokenResourceError, OSError):
             while True:
                 with anyio.fail_after(self._trial.patience):
                     self._buffer += await self._stream.receive()
+                last = self._trial.elapsed
+        return last - began, self._trial.elapsed - last
 
     # -- silence, and the end ----------------------------------------------------------------------
 

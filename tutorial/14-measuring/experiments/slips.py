@@ -67,7 +67,8 @@ def told(file: str, right: str, wrong: str) -> str:
             text=True,
             check=False,
         )
-    return explored.stdout.strip().splitlines()[-1]
+    said = explored.stdout or explored.stderr  # which has why it can't run
+    return said.strip().splitlines()[-1]
 
 
 for slip, lines in SLIPS.items():

@@ -33,9 +33,10 @@ class Naive:
         cursor, gone = self.cursors[who], self.gone(now)
         until = UNTIL.get(who, cursor + len(self.all) + 1)
         if cursor >= until:
-            is_news = who not in self.ended
+            if who in self.ended:
+                return None
             self.ended.append(who)
-            return ("ended", 1, cursor) if is_news else None
+            return "ended", 1, cursor
         if len(self.in_flight[who]) == CREDIT[who]:
             return None
         if cursor < gone:
