@@ -76,9 +76,23 @@ def test_the_command_prints_the_script_which_the_shell_can_read(shell, zaichik):
 
 def test_zsh_is_told_what_an_option_is_for_and_what_its_value_is():
     option = shells.Option(("-a", "--all"), "it's [all] of it", "WHAT", ("x", "y"))
-    assert list(shells._zsh_specs(option)) == [
+    assert list(shells._zsh_specs([option])) == [
         r"*-a[it's \[all\] of it]:WHAT:(x y)",
         r"*--all[it's \[all\] of it]:WHAT:(x y)",
+    ]
+
+
+def test_only_the_last_argument_without_a_name_takes_the_rest_in_zsh():
+    """It says "doubled rest argument definition" of two, and completes nothing of that command."""
+    members = [
+        shells.Option((), "", "ACTION", ("check", "allow")),
+        shells.Option(("--json",), "as JSON", "", ()),
+        shells.Option((), "", "WORDS", ()),
+    ]
+    assert list(shells._zsh_specs(members)) == [
+        ":ACTION:(check allow)",
+        "*--json[as JSON]",
+        "*:WORDS:_default",
     ]
 
 

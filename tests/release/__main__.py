@@ -43,7 +43,7 @@ examples:
   .venv/bin/python -m tests.release --pure                # five minutes: without compiled wheels
   .venv/bin/python -m tests.release --only 3.13           # compiled for this Python only
   .venv/bin/python -m tests.release --trial --out try     # with uncommitted changes, or no date
-  .venv/bin/python -m tests.release --check dist/*        # build nothing; check what was built
+  .venv/bin/python -m tests.release --check dist/*.whl    # build nothing; check what was built
 
 exit codes: 0 all is well, 1 a check has failed, 2 wrong options, 130 Ctrl-C
 """

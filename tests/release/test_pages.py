@@ -101,3 +101,14 @@ def test_the_table_of_versions_says_what_this_one_speaks():
     assert (int(protocol), int(log_format)) == (PROTOCOL_VERSION, FORMAT)
     assert sum(FEATURES[name] for name in features.split(", ")) == granted()
     assert recordings.startswith(f"writes {recording.VERSION}, ")
+
+
+def test_what_a_broker_prints_when_it_starts_has_this_version_on_every_page():
+    """Where such a page is typed is elsewhere, and takes minutes."""
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "tutorial").rglob("*.md")]
+    shown = {
+        page: set(re.findall(r"zaichik (\S+) serves at", page.read_text(encoding="utf-8")))
+        for page in pages
+    }
+    assert any(shown.values())
+    assert {page for page in shown if shown[page] - {PROJECT["version"]}} == set()

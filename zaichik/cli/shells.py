@@ -96,11 +96,11 @@ def _zsh(commands: Commands) -> Iterator[str]:
     yield "    (( CURRENT-- ))"
     yield "    case $words[1] in"
     for name, members in commands.items():
-        specs = " ".join(shlex.quote(spec) for option in members for spec in _zsh_specs(option))
+        specs = " ".join(shlex.quote(spec) for spec in _zsh_specs(members))
         yield f"        {name}) _arguments {specs} ;;"
     yield "    esac"
     yield "}"
-    yield "# As a file in $fpath it is the function itself; read with source, it only defines it."
+    yield "# As a file in $fpath it is the function itself; evaluated, it only defines it."
     yield "if [[ $funcstack[1] == _zaichik ]]; then"
     yield '    _zaichik "$@"'
     yield "else"
@@ -108,19 +108,22 @@ def _zsh(commands: Commands) -> Iterator[str]:
     yield "fi"
 
 
-def _zsh_specs(option: Option) -> Iterator[str]:
-    """Yield what `_arguments` is told of an option: its name, [what it is for] and :its value."""
-    about = _escaped(option.about, "[]")
-    value = ""
-    if option.value:
-        known = f"({' '.join(option.choices)})" if option.choices else "_default"
-        value = f":{_escaped(option.value, ':')}:{known}"
-    if not option.flags:
-        # Any number of them, anywhere: the command says if they are too many.
-        yield f"*{value}"
-    for flag in option.flags:
-        # The star: it may be given again, as some options may.
-        yield f"*{flag}[{about}]{value}"
+def _zsh_specs(members: list[Option]) -> Iterator[str]:
+    """Yield what `_arguments` is told of each: its name, [what it is for] and :its value."""
+    arguments = [option for option in members if not option.flags]
+    for option in members:
+        about = _escaped(option.about, "[]")
+        value = ""
+        if option.value:
+            known = f"({' '.join(option.choices)})" if option.choices else "_default"
+            value = f":{_escaped(option.value, ':')}:{known}"
+        if not option.flags:
+            # The star: any number of them, as the command says if they are too many. zsh refuses a
+            # second star.
+            yield f"*{value}" if option is arguments[-1] else value
+        for flag in option.flags:
+            # The star: it may be given again, as some options may.
+            yield f"*{flag}[{about}]{value}"
 
 
 def _fish(commands: Commands) -> Iterator[str]:

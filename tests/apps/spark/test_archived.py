@@ -302,7 +302,7 @@ def test_options_that_contradict_an_archive_are_refused(broker, tmp_path):
     with pytest.raises(BadOption, match="only the broker knows the state of a table"):
         ZaichikSource(words | {"table": "changes"}).reader(CHANGES)
     for url, problem in (
-        ("ftp://lake/x", "archive: ftp:// is no place"),
+        ("ftp://lake/x", "archive: a recording can't be at ftp://"),
         ("s3://", "archive: s3:// names no bucket"),
         ("s3://key:very-secret@lake/x", "archive: s3://lake/x is given with a login"),
     ):

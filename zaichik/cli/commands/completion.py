@@ -5,8 +5,8 @@ press Tab. The shell reads it once, when it starts, so completing is instant. Af
 new shell knows the new options.
 
 Examples:
-  source <(zaichik completion bash)            # in ~/.bashrc
-  source <(zaichik completion zsh)             # in ~/.zshrc, after compinit
+  eval "$(zaichik completion bash)"            # in ~/.bashrc
+  eval "$(zaichik completion zsh)"             # in ~/.zshrc, after compinit
   zaichik completion fish > ~/.config/fish/completions/zaichik.fish
 """
 

@@ -403,7 +403,7 @@ class AccessGate:
         return known is not self.access
 
     def _warn_of_expiry(self, now_us: int) -> None:
-        """Log once a day that the certificate expires soon."""
+        """Log once a day that the certificate expires soon, or has expired."""
         day = now_us // DAY_US
         tls = self.access.tls
         if tls is None or day == self._warned:
