@@ -33,6 +33,7 @@ ON_THE_PAGE = ("index.html", "here.css", "here.js", "worker.js")
 OF_PYODIDE = {"pyodide.mjs": "pyodide.js", "pyodide.asm.mjs": "pyodide.asm.js"}
 LOCK = "pyodide-lock.json"  # which packages could be loaded: none is
 COMPRESSED = 9
+DOWNLOAD_S = 180  # npm would try for a quarter of an hour
 
 
 class NoPyodide(Exception):
@@ -101,9 +102,14 @@ def _downloaded(folder: Path) -> str:
     """Returns the name of the package's archive, which is now in the folder."""
     command = ["npm", "pack", "--silent", PYODIDE]
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=True, timeout=DOWNLOAD_S
+        )
     except FileNotFoundError:
         raise NoPyodide("there is no npm, which downloads it; it comes with Node.js") from None
+    except subprocess.TimeoutExpired:
+        late = f"{' '.join(command)} did not end within {DOWNLOAD_S} s"
+        raise NoPyodide(late) from None
     except subprocess.CalledProcessError as error:
         raise NoPyodide(f"{' '.join(command)} has failed:\n{error.stderr}") from None
     return str(done.stdout.split()[-1])

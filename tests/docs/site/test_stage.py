@@ -1,5 +1,7 @@
 """Python for browsers is the one that is known here, or there is no stage."""
 
+import os
+
 import pytest
 
 from docs.site import stage
@@ -36,3 +38,14 @@ def test_it_is_downloaded_once(tmp_path, downloaded):
     downloaded(b"never asked for")
     (tmp_path / stage.PYODIDE).mkdir()
     assert stage.obtain(tmp_path) == tmp_path / stage.PYODIDE
+
+
+def test_a_download_that_does_not_end_is_given_up(tmp_path, monkeypatch):
+    npm = tmp_path / "npm"
+    npm.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
+    npm.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(stage.shutil, "which", lambda name: name)
+    monkeypatch.setattr(stage, "DOWNLOAD_S", 0.1)
+    with pytest.raises(stage.NoPyodide, match=r"npm pack .* did not end within 0\.1 s"):
+        stage.obtain(tmp_path)
