@@ -81,6 +81,35 @@ async def test_an_answer_that_is_not_read_loses_its_connection(monkeypatch):
                 await stream.send(BEGUN.replace(b"healthz", b"static/page.css") % port + b"\r\n")
 
 
+@pytest.mark.parametrize("ending", ["close", "keep-alive"])
+async def test_the_end_of_an_answer_that_is_not_read_loses_its_connection(ending, monkeypatch):
+    """It is so little that asyncio would not say that it waits. Enough of these would keep
+    everybody out: uvicorn counts connections until they are lost.
+    """
+    monkeypatch.setattr(connection, "STUCK_S", 0.01)
+    made, lost = connection.Connection.connection_made, connection.Connection.connection_lost
+    is_lost = anyio.Event()
+
+    def with_a_small_buffer(self, transport):
+        made(self, transport)
+        raw = transport.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+
+    def note(self, error):
+        lost(self, error)
+        is_lost.set()
+
+    monkeypatch.setattr(connection.Connection, "connection_made", with_a_small_buffer)
+    monkeypatch.setattr(connection.Connection, "connection_lost", note)
+    async with served(seconds=15) as (port, _):
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            client.connect(("127.0.0.1", port))
+            begun = BEGUN.replace(b"healthz", b"static/page.css") % port
+            client.sendall(begun + b"Connection: %s\r\n\r\n" % ending.encode())
+            await is_lost.wait()
+
+
 async def test_when_all_places_are_taken_the_oldest_that_asks_nothing_makes_room(monkeypatch):
     """Those that are being answered keep their places: here it is a stream, which is older than all
     others.

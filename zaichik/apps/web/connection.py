@@ -122,6 +122,9 @@ class Connection(H11Protocol):
         # loops may have no such attribute.
         if hasattr(transport, "max_size"):
             transport.max_size = READ_BYTES
+        # Whatever the socket has not taken waits for the browser, however little it is. asyncio
+        # would say so from 64 KiB on only, and what is closed with less waits for ever.
+        transport.set_write_buffer_limits(high=0)
         # This connection is one of them already.
         places: list[Any] = [
             taken for taken in self.connections if not taken.transport.is_closing()
