@@ -182,7 +182,7 @@ ONE = struct.pack(">i", 1)
     ],
 )
 async def test_null_where_the_protocol_has_none_is_no_request(key, version, body, caplog):
-    """As in Kafka. A handler would stumble over it, with a page of traceback in the log each time."""
+    """As in Kafka. A handler would stumble over it, with a traceback in the log each time."""
     async with gateway() as running:
         async with running.connected() as kafka:
             await kafka.send_frame(frame(key, version, body))
