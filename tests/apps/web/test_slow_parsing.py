@@ -93,9 +93,6 @@ class Transport:
     def get_extra_info(self, _):
         return None
 
-    def set_write_buffer_limits(self, *, high):
-        """Nothing waits to be written."""
-
     def abort(self):
         self.is_closed = True
 

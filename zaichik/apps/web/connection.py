@@ -106,6 +106,7 @@ class Connection(H11Protocol):
         self._opened_at = self.loop.time()
         self._request: Handle | None = None  # closes a connection that still owes a request
         self._unread: Handle | None = None  # closes a connection that reads nothing
+        self._closing: Handle | None = None  # aborts one that is closed, and does not end
         self._has_begun = False
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -122,9 +123,6 @@ class Connection(H11Protocol):
         # loops may have no such attribute.
         if hasattr(transport, "max_size"):
             transport.max_size = READ_BYTES
-        # Whatever the socket has not taken waits for the browser, however little it is. asyncio
-        # would say so from 64 KiB on only, and what is closed with less waits for ever.
-        transport.set_write_buffer_limits(high=0)
         # This connection is one of them already.
         places: list[Any] = [
             taken for taken in self.connections if not taken.transport.is_closing()
@@ -147,6 +145,15 @@ class Connection(H11Protocol):
         elif not self._request and self.owes_request:
             self._request = self.loop.call_later(REQUEST_S, self.transport.abort)
 
+    def _expect_end(self) -> None:
+        """Begin to wait for the end of a connection that was closed.
+
+        Closing waits until the browser has read all, and asyncio says that it reads nothing from
+        64 KiB on only. To uvicorn the connection is there until then.
+        """
+        if self._closing is None and self.transport.is_closing():
+            self._closing = self.loop.call_later(STUCK_S, self.transport.abort)
+
     def data_received(self, data: bytes) -> None:
         """Read what may be the rest of a request."""
         if not self._has_begun:
@@ -163,6 +170,7 @@ class Connection(H11Protocol):
         used_s, now = thread_time(), self.loop.time()
         super().data_received(data)
         self._expect()
+        self._expect_end()
         wait_s = self._price_s(thread_time() - used_s, self.loop.time() - now)
         if wait_s:
             self._is_slow = True
@@ -219,6 +227,7 @@ class Connection(H11Protocol):
         """Wait for the next request."""
         super().on_response_complete()
         self._expect()
+        self._expect_end()
 
     def pause_writing(self) -> None:
         """Begin to wait until the browser reads."""
@@ -235,5 +244,6 @@ class Connection(H11Protocol):
         """Cancel what was to come."""
         self._leave_lane()
         super().connection_lost(exc)
-        for handle in filter(None, (self._request, self._unread, self._parsing)):
+        handles = self._request, self._unread, self._closing, self._parsing
+        for handle in filter(None, handles):
             handle.cancel()
