@@ -130,7 +130,20 @@ class Connection(H11Protocol):
         if len(places) > self._most:
             waiting = [place for place in places if place.owes_request]
             min(waiting, key=lambda place: place._opened_at).transport.abort()  # noqa: SLF001 (the same class)
+        self._drop_closed()
         self._expect()
+
+    def _drop_closed(self) -> None:
+        """End the oldest of those that were closed and are not read to the end, if they are many.
+
+        uvicorn counts them, too, and answers nobody once there are twice as many as places.
+        """
+        closed: list[Any] = [taken for taken in self.connections if taken.transport.is_closing()]
+        if len(closed) > self._most // 2:
+            oldest = min(closed, key=lambda one: one._opened_at)  # noqa: SLF001 (the same class)
+            oldest.transport.abort()
+            # It is lost in the next round of the loop, and others may come in this one.
+            self.connections.discard(oldest)
 
     @property
     def owes_request(self) -> bool:
