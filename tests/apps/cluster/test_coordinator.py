@@ -360,11 +360,14 @@ def test_a_record_that_cannot_be_read_changes_nothing(caplog):
         b"[]",
         # Clients would refuse the whole map for it.
         Placement("b", "B", 9, "no address", 1).encoded(),
+        # Half of a character: nobody could write the map, or keep what is known.
+        Placement("HALF", "B", 9, "b:1", 1).encoded().replace(b"HALF", b"\\ud800"),
     ):
         node.engine.put(shard_path(1), record, version=1)
         node.handle(Changed(shard_path(1)))
     assert node.served == {0, 1}
-    assert caplog.text.count("cannot be read") == 5
+    assert caplog.text.count("cannot be read") == 6
+    assert node.maps[-1].encoded()
 
 
 def test_paths_that_are_no_shards_are_ignored():

@@ -23,7 +23,7 @@ from zaichik.apps.kafka import gateway as gateway_module
 from zaichik.apps.kafka import memory as memory_module
 from zaichik.apps.kafka.codes import Code
 from zaichik.apps.kafka.frames import NotARequest, decoded, header_of
-from zaichik.apps.kafka.requests import API_VERSIONS, REQUESTS, name_of
+from zaichik.apps.kafka.requests import API_VERSIONS, PRODUCE, REQUESTS, name_of
 
 pytestmark = pytest.mark.anyio
 
@@ -161,6 +161,43 @@ def test_arbitrary_bytes_are_a_request_or_none(key, version, body):
     except NotARequest:
         return
     assert found.encode() == body
+
+
+NO_TEXT = struct.pack(">h", -1)
+NO_ARRAY = struct.pack(">i", -1)
+ONE = struct.pack(">i", 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "body"),
+    [
+        pytest.param(0, 0, b"\0\1" + bytes(4) + NO_ARRAY, id="Produce, no topics"),
+        pytest.param(0, 0, b"\0\1" + bytes(4) + ONE + NO_TEXT + bytes(4), id="Produce, no name"),
+        pytest.param(11, 0, NO_TEXT + bytes(12), id="JoinGroup, no group"),
+        pytest.param(11, 0, bytes(10) + ONE + NO_TEXT + bytes(4), id="JoinGroup, no protocol"),
+        pytest.param(15, 0, ONE + NO_TEXT, id="DescribeGroups, no group"),
+        pytest.param(19, 2, ONE + NO_TEXT + bytes(19), id="CreateTopics, no name"),
+        pytest.param(20, 1, ONE + NO_TEXT + bytes(4), id="DeleteTopics, no name"),
+        pytest.param(32, 1, NO_ARRAY + b"\0", id="DescribeConfigs, no resources"),
+    ],
+)
+async def test_null_where_the_protocol_has_none_is_no_request(key, version, body, caplog):
+    """As in Kafka. A handler would stumble over it, with a traceback in the log each time."""
+    async with gateway() as running:
+        async with running.connected() as kafka:
+            await kafka.send_frame(frame(key, version, body))
+            assert await kafka.ended()
+        assert running.gateway.counts.malformed == 1
+        assert "a bug" not in caplog.text
+        await still_serves(running)
+
+
+def test_null_where_the_protocol_has_it_is_a_request():
+    """Metadata of all topics, and records that are none."""
+    assert decoded(MetadataRequest, NO_ARRAY, 1).topics is None
+    produce = REQUESTS[PRODUCE].request
+    body = b"\0\1" + bytes(4) + ONE + b"\0\1a" + ONE + bytes(4) + NO_ARRAY
+    assert decoded(produce, body, 0).topic_data[0].partition_data[0].records is None
 
 
 @pytest.mark.parametrize("size", [-1, 0, 9, frames.MAX_SKIPPED + 1, 2**31 - 1])

@@ -155,6 +155,9 @@ async def test_a_topic_is_created_with_kafkas_settings():
         ({"configs": {"retention.ms": "3155760000001"}}, Code.INVALID_CONFIG),
         ({"configs": {"retention.ms": "9" * 30}}, Code.INVALID_CONFIG),
         ({"configs": {"retention.ms": "9" * 400}}, Code.INVALID_CONFIG),
+        # An answer that repeated all of it could not be encoded.
+        ({"configs": {"retention.ms": "\x01" * 32_767}}, Code.INVALID_CONFIG),
+        ({"configs": {"x" * 32_767: "1"}}, Code.INVALID_CONFIG),
         ({"configs": {"cleanup.policy": "compact,delete"}}, Code.INVALID_CONFIG),
         ({"configs": {"message.timestamp.type": "CreateTime"}}, Code.INVALID_CONFIG),
         ({"configs": {"min.insync.replicas": "2"}}, Code.INVALID_CONFIG),

@@ -5,6 +5,8 @@ import pytest
 from anyio.lowlevel import checkpoint
 from mqtt_clients import KEPT, V4, V5, mqtt_gateway, without_id
 
+from zaichik.apps.mqtt import forwarding
+from zaichik.apps.mqtt import retained as retained_module
 from zaichik.apps.mqtt.packets import Properties, Publish, ReasonCode
 from zaichik.apps.mqtt.retained import Retained, Row, UnreadableRow
 from zaichik.apps.mqtt.session import Session, SessionId
@@ -278,6 +280,9 @@ async def test_a_message_is_in_the_table_before_it_is_in_its_topic(monkeypatch):
     assert [topic for topic in stored if topic != "mqtt/sessions"] == ["mqtt/retained", "mqtt"]
 
 
+ONE_DAY = forwarding.stored(Properties(message_expiry_interval=86_400))
+
+
 def reader():
     return Subscription(Session(SessionId("a")), "#", 2, starts={"mqtt": 0})
 
@@ -291,6 +296,18 @@ def test_the_newer_row_stays_in_whichever_order_answers_come():
     retained.note("a", None, 6)
     retained.note("a", newer, 5)
     assert "a" not in retained
+
+
+def test_times_of_expiry_do_not_pile_up_for_a_topic_that_has_one_message_after_the_other(
+    monkeypatch,
+):
+    monkeypatch.setattr(retained_module, "MOST_OUTDATED", 10)
+    retained = Retained()
+    for offset in range(100):
+        retained.note("a", Row(0, 0, ONE_DAY, b"1"), offset)
+        assert len(retained._expiring) <= 12
+    day_us = 86_400_000_000
+    assert (retained.expired(day_us - 1), retained.expired(day_us)) == ([], ["a"])
 
 
 def test_a_filter_finds_what_it_matches_and_nothing_that_is_the_servers():

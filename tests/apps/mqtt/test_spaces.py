@@ -3,7 +3,7 @@
 import pytest
 from mqtt_clients import KEPT, mqtt_gateway
 
-from zaichik.apps.mqtt.packets import Properties, ReasonCode
+from zaichik.apps.mqtt.packets import Properties, ReasonCode, encode_properties
 from zaichik.apps.mqtt.spaces import Address, Spaces, is_storable
 
 
@@ -115,3 +115,16 @@ async def test_keys_that_are_no_mqtt_topics_are_passed_over():
         message = await client.message()
         assert (message.topic, message.properties) == ("a", Properties())
         assert running.state.counters.unreadable == 4
+
+
+@pytest.mark.anyio
+async def test_properties_of_one_hop_in_a_key_reach_no_client():
+    """A client that is sent an alias it has not offered must disconnect, and would each time."""
+    written = encode_properties(
+        Properties(topic_alias=7, subscription_identifiers=(9,), content_type="c")
+    )
+    async with mqtt_gateway() as running, running.connected() as client:
+        await client.subscribe("#")
+        await running.client.publish("mqtt", b"1", b"a\0" + written)
+        message = await client.message()
+        assert (message.topic, message.properties) == ("a", Properties(content_type="c"))

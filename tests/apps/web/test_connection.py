@@ -1,10 +1,11 @@
 """Browsers that keep a connection and do nothing with it, at a real server."""
 
 import socket
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from zaichik.apps.web import connection
 from zaichik.apps.web.app import Options
@@ -79,6 +80,72 @@ async def test_an_answer_that_is_not_read_loses_its_connection(monkeypatch):
         with suppress(anyio.BrokenResourceError):  # the only way out
             while True:
                 await stream.send(BEGUN.replace(b"healthz", b"static/page.css") % port + b"\r\n")
+
+
+CLOSE = b"Connection: close\r\n\r\n"
+REFUSED = b"\r\nno request\r\n\r\n"  # after an answer that leaves the connection open
+
+
+def asking(port, ending):
+    """Returns a client that has asked for a file, and reads nothing of it."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    client.connect(("127.0.0.1", port))
+    client.sendall(BEGUN.replace(b"healthz", b"static/page.css") % port + ending)
+    return client
+
+
+@pytest.fixture
+def small_buffers(monkeypatch):
+    """The server's sockets take no more than a few kilobytes of an answer."""
+    made = connection.Connection.connection_made
+
+    def with_a_small_buffer(self, transport):
+        made(self, transport)
+        raw = transport.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+
+    monkeypatch.setattr(connection.Connection, "connection_made", with_a_small_buffer)
+
+
+@pytest.mark.parametrize("ending", [CLOSE, REFUSED], ids=["close", "refused"])
+async def test_the_end_of_an_answer_that_is_not_read_loses_its_connection(
+    ending, monkeypatch, small_buffers
+):
+    """It is so little that asyncio would not say that it waits."""
+    monkeypatch.setattr(connection, "STUCK_S", 0.01)
+    lost, is_lost = connection.Connection.connection_lost, anyio.Event()
+
+    def note(self, error):
+        lost(self, error)
+        is_lost.set()
+
+    monkeypatch.setattr(connection.Connection, "connection_lost", note)
+    async with served(seconds=15) as (port, _):
+        with asking(port, ending):
+            await is_lost.wait()
+
+
+async def test_answers_that_are_not_read_to_the_end_keep_nobody_out(monkeypatch, small_buffers):
+    """Their connections last until they are lost, and beyond 4, uvicorn answers nobody here."""
+    monkeypatch.setattr(connection, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr("zaichik.apps.web.run.MOST_CONNECTIONS", 2)
+    complete, answered = connection.Connection.on_response_complete, []
+
+    def note(self):
+        complete(self)
+        answered.append(self)
+
+    monkeypatch.setattr(connection.Connection, "on_response_complete", note)
+    async with served() as (port, _):
+        with ExitStack() as clients:
+            for count in range(1, 6):
+                clients.enter_context(asking(port, CLOSE))
+                while len(answered) < count:
+                    await checkpoint()
+            async with await anyio.connect_tcp("127.0.0.1", port) as newcomer:
+                await newcomer.send(BEGUN % port + CLOSE)
+                assert b"200 OK" in await received(newcomer)
 
 
 async def test_when_all_places_are_taken_the_oldest_that_asks_nothing_makes_room(monkeypatch):

@@ -197,4 +197,9 @@ def _text(fields: dict[str, Any], name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str):
         raise Unreadable(f'its "{name}" is not text')
+    # JSON may escape half of a character, which no map and no file could be written with.
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Unreadable(f'its "{name}" has half of a character') from None
     return value

@@ -18,6 +18,8 @@ from zaichik_protocol import FOREVER, Unencodable
 TOPIC = 2  # the kind of a resource; 4 is a broker, which has no settings here
 DEFAULTS = (-1, 1)  # partitions and replicas that are offered
 MOST_MS = 100 * 36525 * 24 * 60 * 60 * 10  # the broker's limit for retention: 100 years
+# Of what a client has sent, in a sentence for it: a text of Kafka's has 32,767 bytes at most.
+MOST_LETTERS = 80
 DEFAULT_CONFIG, TOPIC_CONFIG = 5, 1  # where a setting comes from
 
 _Created = CreateTopicsResponse.CreatableTopicResult
@@ -116,11 +118,13 @@ def _wanted(topic: Any) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for config in topic.configs:
         if config.name not in CONFIGS:
-            raise Refused(f"{config.name} is not known here", Code.INVALID_CONFIG)
+            problem = f"{config.name[:MOST_LETTERS]} is not known here"
+            raise Refused(problem, Code.INVALID_CONFIG)
         try:
             settings |= CONFIGS[config.name](config.value or "")
         except ValueError as error:
-            problem = f"{config.name} cannot be {config.value!r}: {error}"
+            value = (config.value or "")[:MOST_LETTERS]
+            problem = f"{config.name} cannot be {value!r}: {error}"
             raise Refused(problem, Code.INVALID_CONFIG) from error
     return settings
 

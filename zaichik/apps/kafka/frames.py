@@ -90,7 +90,7 @@ def decoded(request_class: Any, body: bytes, version: int) -> Any:
     """
     try:
         request = request_class.decode(body, version=version)
-        _check_elements(request)
+        _check_fields(request, version)
         # The decoder takes lengths at their word, and slices end where the data does. So what it
         # has read must be what was sent.
         # (Some requests have an encoder that first changes what a client has filled in.)
@@ -105,24 +105,37 @@ def decoded(request_class: Any, body: bytes, version: int) -> Any:
     return request
 
 
-def _check_elements(request: Any) -> None:
-    """Check how many elements all arrays of a request have together.
+def _check_fields(request: Any, version: int) -> None:
+    """Check that only those fields are null that may be, and how many elements all arrays have.
+
+    As in Kafka, null is no request where the protocol has no null. Handlers rely on that.
 
     Raises:
-        NotARequest: too many.
+        NotARequest: a field is null that must not be, or there are too many elements.
     """
     count = 0
     containers = [request]
     while containers:
         container = containers.pop()
-        for name in container.fields:
-            elements = getattr(container, name)
-            if not isinstance(elements, list):
+        for name, declared in container.fields.items():
+            value = getattr(container, name)
+            if value is None:
+                _check_null(declared, version)
+            if not isinstance(value, list):
                 continue
-            count += len(elements)
+            count += len(value)
             if count > MAX_ELEMENTS:
                 raise NotARequest(f"a request of more than {MAX_ELEMENTS} elements")
-            containers.extend(item for item in elements if isinstance(item, DataContainer))
+            containers.extend(item for item in value if isinstance(item, DataContainer))
+            # Texts and numbers in an array are never null.
+            if None in value:
+                raise NotARequest(f"a request with a null in {name}")
+
+
+def _check_null(declared: Any, version: int) -> None:
+    # A field that this version does not have may have null for its default.
+    if declared.for_version_q(version) and not declared.nullable_for_version_q(version):
+        raise NotARequest(f"a request in which {declared.name} is null")
 
 
 def framed(number: int, response: Any, version: int) -> bytes:

@@ -33,13 +33,20 @@ def stored(properties: Properties) -> bytes:
 
 
 def restored(data: bytes) -> Properties:
-    """Returns stored properties; none if they cannot be read."""
+    """Returns stored properties; none if they cannot be read.
+
+    Whoever may publish to the broker's topic can write any key there. With a topic alias in it, no
+    client could take the message, and each would be sent it again whenever it comes back.
+    """
     if not data:
         return NO_PROPERTIES
     try:
-        return decode_properties(data)
+        properties = decode_properties(data)
     except Malformed:
         return NO_PROPERTIES
+    if properties.topic_alias is None and not properties.subscription_identifiers:
+        return properties
+    return replace(properties, topic_alias=None, subscription_identifiers=())
 
 
 def as_of(properties: Properties, accepted_s: float, now_s: float) -> Properties | None:

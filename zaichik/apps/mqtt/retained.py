@@ -26,6 +26,8 @@ FORMAT = 1
 HEADER = struct.Struct(">BBQH")
 # Looking at so many takes about a millisecond. A client may ask with a thousand filters at once.
 TOPICS_AT_ONCE = 1000
+# Times of expiry of messages that were replaced since, besides one for each that is kept.
+MOST_OUTDATED = 1000
 
 
 class UnreadableRow(ValueError):
@@ -115,6 +117,20 @@ class Retained:
         seconds = forwarding.restored(row.properties).message_expiry_interval
         if seconds is not None:
             heapq.heappush(self._expiring, (row.published_us + seconds * 1_000_000, topic, offset))
+            if len(self._expiring) > 2 * len(self._kept) + MOST_OUTDATED:
+                self._drop_outdated()
+
+    def _drop_outdated(self) -> None:
+        """Forget when messages would have expired that were replaced or deleted since.
+
+        A topic may have another message each second, and each of them a day.
+        """
+        self._expiring = [
+            (at_us, topic, offset)
+            for at_us, topic, offset in self._expiring
+            if topic in self._kept and self._kept[topic].offset == offset
+        ]
+        heapq.heapify(self._expiring)
 
     def expired(self, now_us: int) -> list[str]:
         """Returns the topics whose messages have expired since, each once."""

@@ -106,6 +106,7 @@ class Connection(H11Protocol):
         self._opened_at = self.loop.time()
         self._request: Handle | None = None  # closes a connection that still owes a request
         self._unread: Handle | None = None  # closes a connection that reads nothing
+        self._closing: Handle | None = None  # aborts one that is closed, and does not end
         self._has_begun = False
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -129,7 +130,20 @@ class Connection(H11Protocol):
         if len(places) > self._most:
             waiting = [place for place in places if place.owes_request]
             min(waiting, key=lambda place: place._opened_at).transport.abort()  # noqa: SLF001 (the same class)
+        self._drop_closed()
         self._expect()
+
+    def _drop_closed(self) -> None:
+        """End the oldest of those that were closed and are not read to the end, if they are many.
+
+        uvicorn counts them, too, and answers nobody once there are twice as many as places.
+        """
+        closed: list[Any] = [taken for taken in self.connections if taken.transport.is_closing()]
+        if len(closed) > self._most // 2:
+            oldest = min(closed, key=lambda one: one._opened_at)  # noqa: SLF001 (the same class)
+            oldest.transport.abort()
+            # It is lost in the next round of the loop, and others may come in this one.
+            self.connections.discard(oldest)
 
     @property
     def owes_request(self) -> bool:
@@ -143,6 +157,15 @@ class Connection(H11Protocol):
             self._request = None
         elif not self._request and self.owes_request:
             self._request = self.loop.call_later(REQUEST_S, self.transport.abort)
+
+    def _expect_end(self) -> None:
+        """Begin to wait for the end of a connection that was closed.
+
+        Closing waits until the browser has read all, and asyncio says that it reads nothing from
+        64 KiB on only. To uvicorn the connection is there until then.
+        """
+        if self._closing is None and self.transport.is_closing():
+            self._closing = self.loop.call_later(STUCK_S, self.transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Read what may be the rest of a request."""
@@ -160,6 +183,7 @@ class Connection(H11Protocol):
         used_s, now = thread_time(), self.loop.time()
         super().data_received(data)
         self._expect()
+        self._expect_end()
         wait_s = self._price_s(thread_time() - used_s, self.loop.time() - now)
         if wait_s:
             self._is_slow = True
@@ -216,6 +240,7 @@ class Connection(H11Protocol):
         """Wait for the next request."""
         super().on_response_complete()
         self._expect()
+        self._expect_end()
 
     def pause_writing(self) -> None:
         """Begin to wait until the browser reads."""
@@ -232,5 +257,6 @@ class Connection(H11Protocol):
         """Cancel what was to come."""
         self._leave_lane()
         super().connection_lost(exc)
-        for handle in filter(None, (self._request, self._unread, self._parsing)):
+        handles = self._request, self._unread, self._closing, self._parsing
+        for handle in filter(None, handles):
             handle.cancel()
