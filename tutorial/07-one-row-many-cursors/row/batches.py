@@ -35,8 +35,6 @@ def decode_batch(batch: bytes) -> list[Message]:
     end = strings + keys[-1] + payloads[-1]
     require(end == len(batch), INVALID_FIELD, "batch", "the sizes differ")
     cut_keys = _cut(batch, strings, keys)
-    good = all(len(key) <= MAX_KEY for key in cut_keys)
-    require(good, INVALID_FIELD, "batch", "a key is too long")
     cut_payloads = _cut(batch, strings + keys[-1], payloads)
     return list(zip(cut_keys, cut_payloads, strict=True))
 
@@ -57,6 +55,8 @@ def _offsets(strings: list[bytes]) -> bytes:
 
 def check_sizes(batch: list[Message]) -> None:
     """Refuse what is larger than our Welcome allows."""
+    good = all(len(key) <= MAX_KEY for key, _ in batch)
+    require(good, INVALID_FIELD, "batch", "a key is too long")
     count = len(batch)
     require(count <= MAX_BATCH, BATCH_TOO_LARGE, "batch", "too many")
     size = sum(len(key) + len(payload) for key, payload in batch)
