@@ -3,9 +3,11 @@
 That what it compiles works, `make test-compiled` shows.
 """
 
+import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,40 @@ def test_a_file_stays_python_if_a_comment_says_why(source, is_left, tmp_path):
     (tmp_path / "folder" / "__init__.py").write_text('"""Imports."""\n', encoding="utf-8")
     found = CompiledFiles.sources(tmp_path, {"compile": ["folder"]})
     assert found == ([] if is_left else ["folder/one.py"])
+
+
+def parents(source: Path) -> Iterator[tuple[str, str, str]]:
+    """Each class of a file, and the module and the name of a parent that it imports."""
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    imported = {
+        alias.asname or alias.name: (node.module or "", alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for parent in node.bases:
+                if isinstance(parent, ast.Name) and parent.id in imported:
+                    yield node.name, *imported[parent.id]
+
+
+def test_no_class_that_stays_python_inherits_from_a_compiled_one():
+    """The compiler says nothing of it: making the first object raises a TypeError."""
+    sources = CompiledFiles.sources(ROOT, settings())
+    modules = {
+        source.removeprefix("protocol/").removesuffix(".py").replace("/", ".") for source in sources
+    }
+    files = [*(ROOT / "zaichik").rglob("*.py"), *(ROOT / "protocol").rglob("*.py")]
+    stays_python = [file for file in files if str(file.relative_to(ROOT)) not in sources]
+    offenders = [
+        f"{file.relative_to(ROOT)}: {name}({parent})"
+        for file in stays_python
+        for name, module, parent in parents(file)
+        if module in modules
+    ]
+    assert stays_python
+    assert offenders == []
 
 
 def test_no_compiled_file_lies_in_the_source_tree():

@@ -39,12 +39,13 @@ from zaichik.client.errors import (
     ReplicationLost,
     SubscriptionLost,
 )
-from zaichik.client.inbox import Inbox, end_of
+from zaichik.client.inbox import end_of
 from zaichik.client.outcome import Lost
 from zaichik.client.replication.acknowledgement import Acknowledgement
 from zaichik.client.replication.held_inbox import HeldInbox
 from zaichik.client.replication.lossless import check_lossless, no_such_topic
 from zaichik.client.replication.watermark import UnreadableWatermark, Watermark, topic_of
+from zaichik.client.replication.watermark_inbox import WatermarkInbox
 from zaichik.net.wakeup import Wakeup
 from zaichik_protocol import (
     FOREVER,
@@ -53,7 +54,6 @@ from zaichik_protocol import (
     Messages,
     Start,
     Subscribe,
-    Subscribed,
     Unsubscribe,
 )
 
@@ -74,14 +74,6 @@ Describing = Callable[[str], Awaitable[dict[str, Any] | None]]
 
 class NoWatermark(Exception):
     """The watermark cannot be read now; it may be later."""
-
-
-class WatermarkInbox(Inbox):
-    """An inbox that says also when it was made, which may be again."""
-
-    def _made(self, reply: Subscribed) -> None:
-        super()._made(reply)
-        self._wake()
 
 
 class WatermarkFollower:
@@ -275,7 +267,7 @@ class WatermarkFollower:
             credit_bytes=CREDIT_BYTES,
         )
 
-    async def _take_all(self, inbox: Inbox) -> None:
+    async def _take_all(self, inbox: WatermarkInbox) -> None:
         idle_s = 0.0
         while True:
             # News that come from here on end the wait below.
@@ -297,7 +289,7 @@ class WatermarkFollower:
     def _wake(self) -> None:
         self._news.set()
 
-    def _check(self, inbox: Inbox) -> None:
+    def _check(self, inbox: WatermarkInbox) -> None:
         """Raise why nothing more will come, if that is so.
 
         Raises:
@@ -312,7 +304,7 @@ class WatermarkFollower:
             case _:
                 raise failure
 
-    def _take(self, inbox: Inbox) -> bool:
+    def _take(self, inbox: WatermarkInbox) -> bool:
         """Take what has come; returns whether a newer watermark is among it."""
         newest: Watermark | None = None
         while inbox.events:
@@ -333,7 +325,7 @@ class WatermarkFollower:
         self._watermark = newest
         return True
 
-    def _settle_taken(self, inbox: Inbox) -> None:
+    def _settle_taken(self, inbox: WatermarkInbox) -> None:
         """Commit what was taken, so that more is sent."""
         settled = min(inbox.taken, inbox.delivered)
         if inbox.is_live and settled - inbox.committed >= CREDIT // 2:
