@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo dev pictures test test-all coverage test-long test-cluster test-gateways test-compiled test-compiled-quick test-stalls test-strangers test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs site bench bench-durable bench-others bench-spark explore explore-retained explore-transient explore-lossless fuzz fuzz-decoder fuzz-conversation fuzz-mqtt simulate soak \
+.PHONY: help demo dev pictures test test-all coverage test-long test-cluster test-gateways test-compiled test-compiled-quick test-stalls test-strangers test-legacy test-pythons test-other-python tutorial-full tutorial-handout release check docs site bench bench-durable bench-others bench-gateways bench-spark explore explore-retained explore-transient explore-lossless fuzz fuzz-decoder fuzz-conversation fuzz-mqtt simulate soak \
   soak-learn mutants mutants-go mutants-python mutants-sample mutants-core clean
 .DEFAULT_GOAL := help
 
@@ -204,6 +204,15 @@ bench-others: $(VENV)/.installed-dev $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.isolation --rounds 3
 	$(BIN)/python -m benchmarks.bound
 	$(BIN)/python -m benchmarks.cleaning
+
+# Front ends, and what lies beyond one machine: beside Mosquitto and Kafka, where they are installed.
+bench-gateways: $(VENV)/.installed-dev $(VENV)/.installed-bench $(VENV)/.java
+	$(BIN)/python benchmarks/mqtt.py
+	$(BIN)/python -m benchmarks.mqtt_codec
+	$(BIN)/python benchmarks/acked.py
+	$(BIN)/python benchmarks/bridge.py
+	$(BIN)/python -m benchmarks.cluster
+	$(BIN)/python -m benchmarks.cluster_away
 
 bench-spark: $(VENV)/.installed-bench $(VENV)/.java
 	$(BIN)/python benchmarks/spark.py
