@@ -510,7 +510,10 @@ def test_a_log_that_is_full_rejects_while_a_reader_needs_its_oldest_file():
     """DUR-4, RET-9."""
     client = lossless()
     client.ask(Subscribe(3, "t", credit=1))
-    assert codes(client.publish(10, b"y" * 2000)) == [(10, ErrorCode.TOPIC_FULL)]
+    (refusal,) = client.publish(10, b"y" * 2000)
+    assert (refusal.id, refusal.code) == (10, ErrorCode.TOPIC_FULL)
+    assert refusal.message.startswith("the log of 't' is full, and subscription 3 of connection ")
+    assert refusal.message.endswith(" still needs offset 1. Retry when it has read further.")
     assert client.log.owner.needed == 1
     client.ask(Commit(4, 3, 1))
     assert client.publish(11, b"y" * 2000) == [], (
@@ -527,7 +530,9 @@ def test_a_full_log_that_nobody_reads_takes_everything():
 def test_a_named_position_holds_on_to_its_files_without_a_reader():
     client = lossless()
     client.ask(Subscribe(3, "t", name="n", credit=9), Unsubscribe(4, 3))
-    assert codes(client.publish(10, b"y" * 2000)) == [(10, ErrorCode.TOPIC_FULL)]
+    (refusal,) = client.publish(10, b"y" * 2000)
+    assert refusal.code == ErrorCode.TOPIC_FULL
+    assert "the named subscription 'n', whose reader is away, still needs" in refusal.message
     client.ask(Subscribe(5, "t", name="n", credit=9), Unsubscribe(6, 5, forget=True))
     assert client.publish(11, b"y" * 2000) == []
 

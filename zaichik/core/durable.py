@@ -27,7 +27,7 @@ from zaichik.core.ringed import Ringed
 from zaichik.core.settings import BrokerSettings, TopicSettings
 from zaichik.core.shared_names.saved_names import SavedName
 from zaichik.core.write_queue import WriteQueue
-from zaichik_protocol import FOREVER, Batch, ErrorCode, Frame, Overflow, Published, Refused
+from zaichik_protocol import FOREVER, Batch, Frame, Overflow, Published, Refused
 
 if TYPE_CHECKING:
     from zaichik.core.topic_controller import TopicController
@@ -131,11 +131,7 @@ class Durable(Ringed):
         most = settings.log_bytes - self.waiting_bytes - len(batch.data)
         # A full log removes files that no reader needs, so only the others count here.
         if log.size > most and needed < self.next and log.size_from(needed) > most:
-            problem = (
-                f"the log of {topic.name!r} is full, and a reader still needs offset {needed}. "
-                "Retry later."
-            )
-            raise Refused(ErrorCode.TOPIC_FULL, problem, "topic")
+            raise topic.full(f"the log of {topic.name!r}", log.head)
 
     def publish(
         self,

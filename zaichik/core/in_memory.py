@@ -14,7 +14,7 @@ from zaichik.core.ring import Entry
 from zaichik.core.ringed import Ringed
 from zaichik.core.settings import TopicSettings
 from zaichik.core.sharing import prices
-from zaichik_protocol import Batch, ErrorCode, Overflow, Published, Refused
+from zaichik_protocol import Batch, Overflow, Published
 
 if TYPE_CHECKING:
     from zaichik.core.topic_controller import TopicController
@@ -60,13 +60,7 @@ class InMemory(Ringed):
         topic, ring = self._topic, self.ring
         head = ring.head_after(batch)
         if head > ring.head and topic.needed() < head:
-            slowest = min(topic.positions(), key=lambda position: position.needed)
-            offset = max(slowest.needed, ring.head)
-            problem = (
-                f"topic {topic.name!r} is full, and {slowest.description} still needs offset "
-                f"{offset}. Retry when it has read further."
-            )
-            raise Refused(ErrorCode.TOPIC_FULL, problem, "topic")
+            raise topic.full(f"topic {topic.name!r}", ring.head)
 
     def publish(
         self,
