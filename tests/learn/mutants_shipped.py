@@ -438,7 +438,7 @@ MUTANTS = [
         "S16.28",
         "should have come",
         "Durable.check_room",
-        'raise Refused(ErrorCode.TOPIC_FULL, problem, "topic")',
+        'raise no_room(f"the log of {topic.name!r}", log.head, topic.positions())',
         "pass",
     ),
     Mutant(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from zaichik.core.decisions import ALL_LOGS, DISK, EXPIRED, Move, note
 from zaichik.core.log import Log, Write
 from zaichik.core.pending import Pending
+from zaichik.core.position import no_room
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
 from zaichik.core.ringed import Ringed
@@ -131,7 +132,7 @@ class Durable(Ringed):
         most = settings.log_bytes - self.waiting_bytes - len(batch.data)
         # A full log removes files that no reader needs, so only the others count here.
         if log.size > most and needed < self.next and log.size_from(needed) > most:
-            raise topic.full(f"the log of {topic.name!r}", log.head)
+            raise no_room(f"the log of {topic.name!r}", log.head, topic.positions())
 
     def publish(
         self,

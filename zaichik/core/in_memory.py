@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zaichik.core.decisions import COMPACTED, Move
 from zaichik.core.pending import Pending
+from zaichik.core.position import no_room
 from zaichik.core.retained import Wake
 from zaichik.core.ring import Entry
 from zaichik.core.ringed import Ringed
@@ -60,7 +61,7 @@ class InMemory(Ringed):
         topic, ring = self._topic, self.ring
         head = ring.head_after(batch)
         if head > ring.head and topic.needed() < head:
-            raise topic.full(f"topic {topic.name!r}", ring.head)
+            raise no_room(f"topic {topic.name!r}", ring.head, topic.positions())
 
     def publish(
         self,

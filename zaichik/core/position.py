@@ -9,7 +9,7 @@ the same name have two positions (ACC-3).
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from zaichik.base.clock import SECOND_US
@@ -32,6 +32,23 @@ def key_of(user: str, name: str) -> str:
     if not user:
         return name
     return f"{user}{_OF_USER}{name}"
+
+
+def no_room(what: str, head: int, positions: Iterable["Position"]) -> Refused:
+    """Returns the refusal of a batch that would need room of what is still needed (RET-9).
+
+    Args:
+        what: what is full, in words.
+        head: the oldest offset in it.
+        positions: those of the topic, at least one.
+    """
+    slowest = min(positions, key=lambda position: position.needed)
+    offset = max(slowest.needed, head)
+    problem = (
+        f"{what} is full, and {slowest.description} still needs offset {offset}. "
+        "Retry when it has read further."
+    )
+    return Refused(ErrorCode.TOPIC_FULL, problem, "topic")
 
 
 # No ABC: compiled, the subclasses of one share its cache of what is an instance of which, and are

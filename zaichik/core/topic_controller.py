@@ -227,21 +227,6 @@ class TopicController:
         needed = (position.needed for position in self.positions())
         return min(needed, default=self.end)
 
-    def full(self, what: str, head: int) -> Refused:
-        """Returns the refusal of a batch that would need room of what is still needed (RET-9).
-
-        Args:
-            what: what is full, in words.
-            head: the oldest offset in it.
-        """
-        slowest = min(self.positions(), key=lambda position: position.needed)
-        offset = max(slowest.needed, head)
-        problem = (
-            f"{what} is full, and {slowest.description} still needs offset {offset}. "
-            "Retry when it has read further."
-        )
-        return Refused(ErrorCode.TOPIC_FULL, problem, "topic")
-
     def store(self, batch: Batch, now_us: int) -> None:
         """Store a batch without compaction."""
         self.retained.append(batch, now_us)
