@@ -23,7 +23,7 @@ help:
 	@echo "make soak              half an hour: real processes killed, stopped, cut off and flooded; all planted bugs are caught"
 	@echo "make docs              regenerate tables, drawings, hexdumps and code blocks"
 	@echo "make site              the documents and the stage as a site of static files, in the folder site"
-	@echo "make bench             half an hour: side by side with the brokers installed here, into benchmarks/results"
+	@echo "make bench             an hour: side by side with the brokers installed here, into benchmarks/results"
 	@echo "make clean             remove the virtual environment and all caches"
 	@echo
 	@echo "All others, with what each takes: CONTRIBUTING.md"

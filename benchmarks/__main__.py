@@ -50,7 +50,7 @@ OPEN_FILES = 4096  # more than a broker with a thousand connections needs
 SCENARIOS = [scenario.name for scenario in scenarios(quick=True)]
 EXAMPLES = """
 examples:
-  python -m benchmarks                                   # everything; about half an hour
+  python -m benchmarks                                   # everything; about an hour
   python -m benchmarks --quick                           # everything, small: does it work?
   python -m benchmarks --only throughput fanout --runs 9
   python -m benchmarks --only roundtrip --peers zaichik nats

@@ -189,8 +189,8 @@ class TopicRegistry:
             may_create = self._settings.auto_create and creator.may("create", name)
             if not may_create:
                 problem = (
-                    f"there is no topic {name!r}, and its first use does not create it: this "
-                    "broker is set so, or you have no right to. Create it first."
+                    f"there is no topic {name!r}, and it is not created on first use: this broker "
+                    "does not do that, or you lack the right to create it."
                 )
                 raise Refused(ErrorCode.NO_SUCH_TOPIC, problem, "topic")
             topic = self._add(name, (), now_us, client, explicit=False)

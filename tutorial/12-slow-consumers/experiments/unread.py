@@ -28,7 +28,7 @@ with running() as broker:
             pass  # the broker has ended, or has given up on us
 
     def marks() -> int:
-        """How many marks there are, and one of our own."""
+        """Leave a mark of our own. Returns how many came before it."""
         return watcher.publish("marks", b"")["first_offset"]
 
     threading.Thread(target=ask, daemon=True).start()
