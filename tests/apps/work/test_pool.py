@@ -15,7 +15,8 @@ from zaichik_protocol import Outcome
 pytestmark = pytest.mark.anyio
 
 GUARD = 60  # seconds after which a pool that hangs fails its test
-STUBBORN = "trap '' TERM; while :; do sleep 0.01; done"
+# It says a line once the signal no longer ends it.
+STUBBORN = "trap '' TERM; echo; while :; do sleep 0.01; done"
 
 
 class Message:
@@ -220,7 +221,7 @@ async def test_a_pool_that_is_stopped_ends_its_jobs_and_gives_their_messages_bac
 
 async def test_a_pool_that_is_killed_waits_for_nothing(working):
     message = Message(0)
-    work = working("sh", "-c", f"echo; {STUBBORN}", messages=[message])
+    work = working("sh", "-c", STUBBORN, messages=[message])
     await work.report.until(lambda: work.report.out)
     work.pool.stop()
     await anyio.wait_all_tasks_blocked()
