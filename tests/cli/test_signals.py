@@ -89,3 +89,11 @@ async def test_without_a_signal_nothing_happens():
     async with signals.in_steps(steps.step(1)) as came:
         pass
     assert (steps.taken, came()) == ([], False)
+
+
+def test_a_start_has_no_handler_for_the_hangup_that_it_ignores():
+    """While one is due, the kernel may give SIGTERM to a thread that wakes no event loop."""
+    before = signal.getsignal(signal.SIGHUP)
+    with signals.ending_at_once():
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGHUP) is before

@@ -21,10 +21,12 @@ def ending_at_once() -> Iterator[None]:
     """Has SIGINT and SIGTERM end the process at once, until a block inside handles them itself.
 
     For a start, which has nothing to put in order, and may take minutes in a thread that nobody
-    could stop. SIGHUP does nothing; a signal that was ignored stays ignored.
+    could stop. SIGHUP is ignored; a signal that was ignored stays ignored.
     """
-    before = {}
-    for number in (*_EXIT_CODES, signal.SIGHUP):
+    # Not by a handler that does nothing: while one is due in the main thread, the kernel gives a
+    # second signal to another thread, and the event loop, asleep by then, would not hear of it.
+    before = {signal.SIGHUP: signal.signal(signal.SIGHUP, signal.SIG_IGN)}
+    for number in _EXIT_CODES:
         if signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, _end)
     try:
@@ -35,10 +37,8 @@ def ending_at_once() -> Iterator[None]:
 
 
 def _end(received: int, _frame: FrameType | None) -> None:
-    code = _EXIT_CODES.get(signal.Signals(received))
     # Nothing is flushed: the log's lock may be held by what the signal has interrupted.
-    if code is not None:
-        os._exit(code)
+    os._exit(_EXIT_CODES[signal.Signals(received)])
 
 
 @asynccontextmanager
